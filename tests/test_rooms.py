@@ -15,17 +15,20 @@ ROOMS: dict[str, set[str]] = {
     "schema": {"errors"},
     "query": {"schema"},
     "public_images": set(),
-    "recipe": {"schema", "query", "public_images"},
+    "recipe": {"errors", "schema", "query", "public_images"},
     "programs": {"schema", "query"},
     "method": {"schema", "query", "recipe"},
     "storage": {"errors", "schema"},
     "sources": {"schema", "storage"},
     "folder": {"schema", "method", "storage", "sources"},
     "accounting": {"query"},
-    "ledger": {"errors", "query", "accounting"},
+    "ledger": {"errors", "query", "recipe.earlier_names", "accounting"},
     "private": {"errors", "schema", "query", "programs", "storage", "accounting", "ledger"},
     "workers": {"errors", "schema", "storage", "private"},
-    "certificate": {"errors", "schema", "query", "storage.atomic", "folder.layout", "accounting", "ledger"},
+    "certificate": {
+        *("errors", "schema", "query", "recipe.earlier_names", "storage.atomic", "folder.layout"),
+        *("accounting", "ledger"),
+    },
     "networks": {"schema", "recipe"},
     "features": {"public_images", "recipe", "networks"},
     "kernels": {"recipe", "features", "networks"},
@@ -52,8 +55,8 @@ ROOMS[MAIN] = {"cli"}
 SCRIPT = "verify_minimal"
 """A program of its own: it imports no room, and no room imports it."""
 ROOMS[SCRIPT] = set()
-FIND_CODE = {"recipe/parts", TOP, f"cli/{TOP}"}
-"""Modules that import others by name: the code of a recipe, the public names of the package, and commands."""
+FIND_CODE = {"recipe/parts", f"recipe/methods/{TOP}", TOP, f"cli/{TOP}", "sources/formats"}
+"""Modules that import others by name: the code of a recipe, recipes, public names, commands and formats."""
 READERS_OF_RECORDS = {"private", "workers", "storage", "sources", "run", "cli", "evaluation", "audits", "benchmark"}
 READERS_OF_RECORDS |= {"api", "table_distiller", TOP}
 

@@ -86,7 +86,7 @@ class Method(Recipe, ABC):
     def ask(self, state: State) -> tuple[Query, Params]:
         """Returns the next query and its parameters (a pytree of arrays)."""
 
-    def at_round(self, state: Any, t: int) -> Any:
+    def at_round(self, state: object, t: int) -> Any:
         """Returns a state with the round number t, so that queries of later rounds can be checked before the run.
 
         Only the kinds of its queries, and the shapes and types of their parameters, equal those of a run.

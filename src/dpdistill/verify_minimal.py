@@ -49,7 +49,7 @@ EVENTS = {"composition": {"kind": str, "part": "all", "events": list}, "gaussian
 DRAWN = ("generated images", None, "program {kind} of dpdistill, {pictures} images from seed {seed}", "dpdistill")
 PUBLIC = {
     "Drawn": DRAWN, "Silhouettes": DRAWN,
-    "PublicImages": ("declared images", "{sha256}", "{pictures} images named by their sha256", "{word}"),
+    "PublicImages": ("declared images", "{sha256}", "{pictures} images named by their sha256", "{declared_by}"),
     "DrawnNet": ("shipped filters", "{filters}", "drawn_filters.npz of dpdistill, learned from generated images",
                  "dpdistill")}
 # fmt: on
@@ -121,7 +121,7 @@ def check_files(folder, certificate):
 def public_inputs(value):
     """Yields (kind, sha256, source, declared_by) of each public input in a recipe, an object before its own fields."""
     if isinstance(value, dict) and value.get("kind") in list(PUBLIC):
-        facts = value | {"word": value.get("declared_by", value.get("word"))}
+        facts = value | {"declared_by": value.get("declared_by", value.get("word"))}
         yield tuple(text and text.format(**facts) for text in PUBLIC[value["kind"]])
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from public_inputs(item)

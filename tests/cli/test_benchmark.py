@@ -38,7 +38,7 @@ from dpdistill.evaluation.teacher import kernel_in, teacher_in
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.dos import DOS
-from dpdistill.public_images.auxiliary import PublicImages
+from dpdistill.public_images.image_source import PublicImages
 from dpdistill.query import Stage
 from dpdistill.recipe.published import published, stated
 from dpdistill.run.checkpoint import Store
@@ -530,8 +530,8 @@ def test_public_images_of_a_suite(tmp_path, inline):
     images = load("digits:test")
     expected = PublicImages.of([images.take(np.arange(len(images)))[0]])
     recipe = json.loads((tmp_path / "out" / "sets" / two["name"] / "recipe.json").read_text())
-    assert recipe["fields"]["auxiliary"]["sha256"] == expected.sha256
-    assert recipe["fields"]["auxiliary"]["pictures"] == len(images)
+    assert recipe["fields"]["public_images"]["sha256"] == expected.sha256
+    assert recipe["fields"]["public_images"]["pictures"] == len(images)
     (row,) = boards([one])[0].tables[0].rows
     assert row.origin == "dos: networks=2 sampling_prob=1 steps=3 subspace=3 width=4; p as public images"
 

@@ -36,7 +36,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import METHODS
 from dpdistill.methods.generator import Generator
 from dpdistill.networks.mixing import mix_pictures
-from dpdistill.public_images.auxiliary import PublicImages
+from dpdistill.public_images.image_source import PublicImages
 from dpdistill.public_images.pictures import draw_pictures
 from dpdistill.publish.export import Publisher
 from dpdistill.recipe.build import fields_of, from_fields
@@ -821,14 +821,14 @@ def test_public_images_are_named_by_their_hash(tmp_path, monkeypatch):
     succeeds("distill", "digits:train", "--out", "shared", *small, "--public", "digits:test")
     made = PublicImages.of(X[:valid] for X, _, valid in load("digits:test").chunks(None, 1000))
     certificate = json.loads((tmp_path / "shared" / "certificate.json").read_text())
-    assert certificate["recipe"]["fields"]["auxiliary"]["sha256"] == made.sha256
+    assert certificate["recipe"]["fields"]["public_images"]["sha256"] == made.sha256
     assert (
         f"the 359 images with sha256 {made.sha256}: by the word of the caller they are public" in certificate["scope"]
     )
     again = ("distill", "--from", "shared.run", "--out", "more", "--per-class", 2)
     assert f"Name the public images with sha256 {made.sha256} again" in refused(*again)
     succeeds(*again, "--public", "digits:test")
-    assert "made with another auxiliary" in refused(*again, "--overwrite", "--public", "digits:train")
+    assert "made with another public_images" in refused(*again, "--overwrite", "--public", "digits:train")
     for data, same in (("digits:train", "digits:train"), ("a.npz", "./a.npz"), ("a.npz", "a.npz:train")):
         wrong = refused("distill", data, "--out", "x", *small, "--public", same)
         assert "The images of --public are the private images of DATA" in wrong

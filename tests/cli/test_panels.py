@@ -8,9 +8,6 @@ from dpdistill.cli import app
 from dpdistill.cli.global_options import with_common_options
 from dpdistill.cli.panels import MOST, ORDER, Expert
 
-STATE_NO_PANELS = ("attack ", "audit ", "evaluate", "student")
-"""Commands whose options find their panels in a table by name."""
-
 
 def commands(command, name=""):
     below = getattr(command, "commands", {})
@@ -36,14 +33,6 @@ def test_every_option_is_in_a_panel():
         assert {option for option, panel in panels.items() if panel not in ORDER} == set(), name
 
 
-def test_an_option_states_its_own_panel():
-    # Before a table by name is asked: a new option cannot be forgotten.
-    for name, command in commands(typer.main.get_command(app)):
-        if not name.startswith(STATE_NO_PANELS):
-            panels = {option: param.rich_help_panel for option, param in options(command).items()}
-            assert {option for option, panel in panels.items() if panel is None} == set(), name
-
-
 def test_panels_follow_one_order():
     command = all_commands()["distill"]
     panels = [param.rich_help_panel for param in options(command).values()]
@@ -59,6 +48,7 @@ def test_help_shows_twenty_options_at_most():
     for name, command in all_commands().items():
         shown = [option for option, param in options(command).items() if not param.hidden]
         assert len(shown) <= MOST + 2, name  # --help and --help-all
+    assert MOST == 20
 
 
 @pytest.mark.parametrize("name", ["distill", "evaluate", "attack training"])

@@ -94,9 +94,9 @@ def test_gradients_are_those_of_differences():
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"strength": 1.5}, "Expected strength=1.5 from 0 to 1."),
-        ({"strength": float("nan")}, "Expected strength=nan from 0 to 1."),
-        ({"height": 0.0}, "Expected height=0.0 > 0 and finite."),
+        ({"strength": 1.5}, "Expected 0 <= strength=1.5 <= 1."),
+        ({"strength": float("nan")}, "Expected 0 <= strength=nan <= 1 and finite."),
+        ({"height": 0.0}, "Expected height=0.0 > 0."),
         ({"width": float("inf")}, "Expected width=inf > 0 and finite."),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpdistill.public_images.auxiliary import Auxiliary, Drawn, PublicImages, Silhouettes
+from dpdistill.public_images.image_source import Drawn, ImageSource, PublicImages, Silhouettes
 from dpdistill.public_images.pictures import draw_pictures
 
 
@@ -23,7 +23,7 @@ def kinds(base):
 
 
 def test_numbers_of_which_no_pictures_can_be_drawn_are_refused():
-    programs = [kind for kind in kinds(Auxiliary) - {PublicImages} if not kind.__abstractmethods__]
+    programs = [kind for kind in kinds(ImageSource) - {PublicImages} if not kind.__abstractmethods__]
     assert {*programs} == {Drawn, Silhouettes}
     for program in programs:
         assert program(pictures=2).images((8, 8, 1)).shape == (2, 8, 8, 1)

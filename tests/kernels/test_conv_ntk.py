@@ -190,11 +190,11 @@ def test_equal_kernels_are_one():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"depth": 0}, r"Expected depth=0 > 0\."),
+        ({"depth": 0}, r"Expected depth=0 >= 1\."),
         ({"w_std": 0.0}, r"Expected w_std=0\.0 > 0\."),
         ({"b_std": -0.1}, r"Expected b_std=-0\.1 >= 0\."),
-        ({"b_std": math.nan}, r"Expected b_std=nan >= 0\."),
-        ({"chunk": 0}, r"Expected chunk=0 > 0\."),
+        ({"b_std": math.nan}, r"Expected b_std=nan >= 0 and finite\."),
+        ({"chunk": 0}, r"Expected chunk=0 >= 1\."),
     ],
 )
 def test_bad_fields(fields, message):

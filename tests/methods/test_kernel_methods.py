@@ -459,7 +459,13 @@ class TestDecoupledKIP:
 
     @pytest.mark.parametrize(
         "changes",
-        [{"rounds": 21}, {"clip_norm": 0.2}, {"step": 1.0}, {"momentum": 0.8}, {"kernel": FeatureKernel(None)}],
+        [
+            {"rounds": 21},
+            {"clip_norm": 0.2},
+            {"step": 1.0},
+            {"momentum": 0.8},
+            {"kernel": FeatureKernel(WhiteScatterNet())},
+        ],
     )
     def test_paid_fields_are_refused(self, paid, method, changes):
         with pytest.raises(LedgerError, match=f"made with another {next(iter(changes))}: they do not fit"):

@@ -19,7 +19,7 @@ from dpdistill.methods import dos
 from dpdistill.methods.centre import pictures_around
 from dpdistill.methods.matching import features, network, principal_directions
 from dpdistill.private.noise import SeededEntropy
-from dpdistill.public_images.auxiliary import MOST, Drawn, PublicImages
+from dpdistill.public_images.image_source import MOST, Drawn, PublicImages
 from dpdistill.recipe.build import from_fields
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError
@@ -30,7 +30,7 @@ PUBLIC = PublicImages.of([PICTURES[:40], PICTURES[40:]])
 
 
 def subspaced(**changes):
-    return tiny("dos", **{"width": 8, "subspace": 5, "auxiliary": PUBLIC, **changes})
+    return tiny("dos", **{"width": 8, "subspace": 5, "public_images": PUBLIC, **changes})
 
 
 def test_directions_are_those_of_a_singular_value_decomposition():
@@ -84,19 +84,19 @@ def test_directions_are_computed_once_a_network(monkeypatch):
     assert len(asked) == 4
     others = PublicImages.of([PICTURES[::-1] / 2])
     found = []
-    for changed, seed in ((method, 0), (method, 1), (dataclasses.replace(method, auxiliary=others), 0)):
+    for changed, seed in ((method, 0), (method, 1), (dataclasses.replace(method, public_images=others), 0)):
         state = changed.init(jax.random.key(seed), SCHEMA)
         _, params = changed.ask({**state, "round": np.int64(1)})
         plain = network(jax.random.key(seed), 0, SCHEMA.shape, 8)
-        expected = principal_directions(plain, changed.auxiliary.images(SCHEMA.shape), 5)[1]
+        expected = principal_directions(plain, changed.public_images.images(SCHEMA.shape), 5)[1]
         np.testing.assert_allclose(np.abs(expected.T @ params["directions"]), np.eye(5), atol=5e-3)
         found.append(params["directions"].tobytes())
     assert len(set(found)) == 3
 
 
-@pytest.mark.parametrize("auxiliary", [PUBLIC, Drawn(40, seed=3)])
-def test_it_is_a_method_like_the_others(auxiliary):
-    method = tiny("dos", width=8, subspace=5, auxiliary=auxiliary)
+@pytest.mark.parametrize("public_images", [PUBLIC, Drawn(40, seed=3)])
+def test_it_is_a_method_like_the_others(public_images):
+    method = tiny("dos", width=8, subspace=5, public_images=public_images)
     state = method.init(jax.random.key(0), SCHEMA)
     query, params = method.ask({**state, "round": state["round"] + 1})
     contract.check_add_remove(query, params, make_records(9))
@@ -110,11 +110,11 @@ def test_it_is_a_method_like_the_others(auxiliary):
 class TestPublicImages:
     def test_a_recipe_holds_their_hash_alone(self):
         fields = json.loads(json.dumps(run.recipe_of(subspaced(), 0)["fields"]))
-        assert fields["auxiliary"] == {
+        assert fields["public_images"] == {
             "kind": "PublicImages",
             "sha256": PUBLIC.sha256,
             "pictures": 60,
-            "word": "the caller",
+            "declared_by": "the caller",
         }
 
     def test_another_image_or_order_has_another_hash(self):
@@ -145,8 +145,8 @@ class TestPublicImages:
             ({"subspace": 0}, "Expected subspace > 0 with public images"),
             ({"subspace": 60}, "Expected more public images than subspace=60; got 60"),
             ({"subspace": 10_000}, "Expected subspace=10000 <= "),
-            ({"auxiliary": PublicImages.of([PICTURES[:, :4]])}, "Expected public images of shape"),
-            ({"auxiliary": dataclasses.replace(PUBLIC, X=None)}, "Name the public images with sha256 "),
+            ({"public_images": PublicImages.of([PICTURES[:, :4]])}, "Expected public images of shape"),
+            ({"public_images": dataclasses.replace(PUBLIC, X=None)}, "Name the public images with sha256 "),
         ],
     )
     def test_what_does_not_fit_is_refused_before_anything_is_paid(self, changes, said):
@@ -170,17 +170,17 @@ class TestPublicImages:
         run.distill(make_records(40), subspaced(), Budget(5.0), run_dir=tmp_path, entropy=SeededEntropy(1))
         with pytest.raises(ValueError, match="Name the public images"):
             run.finish_again(tmp_path, build_again(str(tmp_path), None, ()))
-        again = build_again(str(tmp_path), None, (), auxiliary=PUBLIC, per_class=3)
+        again = build_again(str(tmp_path), None, (), public_images=PUBLIC, per_class=3)
         assert len(run.finish_again(tmp_path, again).X) == 9
-        others = build_again(str(tmp_path), None, (), auxiliary=PublicImages.of([PICTURES[1:]]))
-        with pytest.raises(LedgerError, match="made with another auxiliary"):
+        others = build_again(str(tmp_path), None, (), public_images=PublicImages.of([PICTURES[1:]]))
+        with pytest.raises(LedgerError, match="made with another public_images"):
             run.finish_again(tmp_path, others)
 
     def test_a_method_that_reads_none_says_so(self):
         with pytest.raises(DataError, match="Method dp-kip reads no public images: leave --public out"):
-            build("dp-kip", (), auxiliary=PUBLIC)
+            build("dp-kip", (), public_images=PUBLIC)
         with pytest.raises(DataError, match="name them with --public DATA"):
-            build("dos", ("auxiliary=scatternet",))
+            build("dos", ("public_images=scatternet",))
 
 
 def run_verify(folder):

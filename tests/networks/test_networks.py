@@ -233,7 +233,7 @@ def made(kind: Any, **fields):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: made(LeNet, widths=(6, 16)), r"Expected four widths; got \(6, 16\)\."),
+        (lambda: made(LeNet, widths=(6, 16)), r"Expected widths as a tuple of 4 whole numbers; got widths=\(6, 16\)\."),
         (lambda: LeNet(widths=(6, 0, 1, 1)), r"Expected widths=\(6, 0, 1, 1\) > 0\."),
         (lambda: LeNet().init((28, 28, 1), 0), r"Expected classes=0 > 0\."),
         (lambda: LeNet().init((15, 28, 1), 10), r"Expected shape=\(h, w, c\) with sides >= 16; got \(15, 28, 1\)\."),

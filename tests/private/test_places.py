@@ -30,7 +30,7 @@ from dpdistill.private.sampling import draw_places
 from dpdistill.programs import compiled
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows, rows_stand_alone
-from dpdistill.public_images import auxiliary, pictures
+from dpdistill.public_images import image_source, pictures
 from dpdistill.query import ByValue, Compute, Stage
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
@@ -58,7 +58,7 @@ def test_features_of_every_shape(shape):
 def few_pictures(monkeypatch):
     """The means and covariances of encoders are public constants: those of fewer pictures are made sooner."""
     made = (normalised._mean, whitening._whitening)
-    monkeypatch.setattr(auxiliary, "silhouettes", lambda n, shape, seed: pictures.silhouettes(50, shape, seed))
+    monkeypatch.setattr(image_source, "silhouettes", lambda n, shape, seed: pictures.silhouettes(50, shape, seed))
     for module in (normalised, whitening):
         monkeypatch.setattr(module, "PICTURES", 50)
     for function in made:

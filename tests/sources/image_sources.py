@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -394,7 +395,15 @@ def _dicom() -> Source:
 
 
 def sources() -> dict[str, Source]:
-    """Every source by name: a new format of `dpdistill.sources.load` must have one here."""
+    """Every source by name: those below, and SOURCES of each `test_format_NAME.py`, the test of a new format."""
+    return _sources() | {
+        name: source
+        for path in sorted(Path(__file__).parent.glob("test_format_*.py"))
+        for name, source in getattr(import_module(path.stem), "SOURCES", {}).items()
+    }
+
+
+def _sources() -> dict[str, Source]:
     persons = {**PHOTOS, "unit": "person"}
     deep = _good([encoded(_integers(SIDE, SIDE, most=65_536, kind=np.uint16), "PNG") for _ in range(4)])
     floats = _good([encoded(x, "TIFF") for x in FLOATS], suffix=".tif")

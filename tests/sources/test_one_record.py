@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,8 +14,9 @@ from dpdistill.cli import terminal
 from dpdistill.cli.listener import Terminal
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 from dpdistill.schema.public_facts import CHANNELS, CLASSES, FACTS, IMAGE_SIZE, INFERRED
+from dpdistill.sources.formats import image_formats
 from dpdistill.sources.images import decode
-from dpdistill.sources.load import Form, load
+from dpdistill.sources.load import load
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile
 from dpdistill.storage import growable_array
@@ -56,7 +56,7 @@ def assert_others_are_the_same(before: Records, after: Records) -> None:
 
 def test_every_format_is_in_the_table():
     forms = {source.form for source in SOURCES.values()} - {"arrays"}
-    assert forms | {"digits"} == set(get_args(Form))  # the package's own digits take no record
+    assert forms == {"object", *(each.name for each in image_formats())}
     assert {r.suffix for r in SOURCES["folders"].hostile.values()} >= {".png", ".jpg", ".tif", ".gif"}
 
 

@@ -199,10 +199,10 @@ def _compose(parts: list[tuple[int, int, np.ndarray]], interval: float) -> tuple
 
 
 def _log_mgf(parts: list[tuple[int, int, np.ndarray]], order: float, interval: float) -> float:
-    from scipy.special import logsumexp
-
+    """Logarithm of the moment generating function of the loss of all rounds at an order; it bounds the tails."""
     total = 0.0
     for rounds, first, pmf in parts:
         exponent = order * interval * np.arange(first, first + pmf.size)
-        total += rounds * float(logsumexp(exponent, b=pmf))  # pyright: ignore[reportArgumentType]
+        top = float(exponent[pmf > 0].max())
+        total += rounds * (top + math.log(float(pmf @ np.exp(np.minimum(exponent - top, 0.0)))))
     return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dpdistill.api.options import option
 from dpdistill.recipe.choices import LOSSES
@@ -35,12 +35,17 @@ class ModelSearch:
         DataError: an unknown architecture, or bounds that are not two increasing numbers.
     """
 
-    architecture: str = option("mlp", NETWORKS)
-    images: int | None = option(None, "Number of images to search for; twice the members if left out.", min=1)
+    PANEL: ClassVar[str] = "Attack"
+    architecture: str = option("mlp", NETWORKS, panel="Networks")
+    images: int | None = option(
+        None, "Number of images to search for; twice the members if left out.", min=1, panel="Data"
+    )
     steps: int = option(10_000, "Number of search steps.", min=1)
-    at: str = option("both", f"{POINTS}.")
-    batch: int | None = option(None, BATCH, min=1)
-    pixel_bounds: Any = option("0,1", "Darkest and brightest input value of the network.", name="--bounds", kind=str)
+    at: str = option("both", f"{POINTS}.", expert=True)
+    batch: int | None = option(None, BATCH, min=1, expert=True)
+    pixel_bounds: Any = option(
+        "0,1", "Darkest and brightest input value of the network.", name="--bounds", kind=str, panel="Data"
+    )
 
     def __post_init__(self) -> None:
         from dpdistill.recipe.names import check_names
@@ -82,19 +87,28 @@ class VictimTraining:
         DataError: an unknown name, options that contradict each other, or a missing file.
     """
 
-    records: int = option(20, "Number of records to train on, drawn at random.", min=2)
-    architecture: str = option("mlp", NETWORKS)
-    widths: Any = option(None, f"Numbers of units of the hidden layers of an mlp; {WIDTHS} if left out.", kind=str)
-    multiplier: int = option(1, "Factor for the units of every layer; for all but mlp.", min=1, metavar="<int>")
-    weights: str | os.PathLike | None = option(None, ".npz file of the initial parameters.", kind=str)
+    PANEL: ClassVar[str] = "Attack"
+    records: int = option(20, "Number of records to train on, drawn at random.", min=2, panel="Data")
+    architecture: str = option("mlp", NETWORKS, panel="Networks")
+    widths: Any = option(
+        None, f"Numbers of units of the hidden layers of an mlp; {WIDTHS} if left out.", kind=str, expert=True
+    )
+    multiplier: int = option(
+        1, "Factor for the units of every layer; for all but mlp.", min=1, metavar="<int>", expert=True
+    )
+    weights: str | os.PathLike | None = option(None, ".npz file of the initial parameters.", kind=str, expert=True)
     positive: Any = option(
         None, "Positive classes of a binary task, such as 1,3,5; a task with all classes if left out.", kind=str
     )
-    loss: str = option("squares", "squares or cross-entropy.")
-    training_steps: int = option(20_000, "Maximum number of training steps; fewer once the loss is small.", min=1)
-    linearised: bool = option(False, "Train the network's first-order expansion.", name="--linearised")
-    layers: int = option(3, "Number of trainings; each leaves out the best reconstructed images.", min=1)
-    peel: int | None = option(None, "Number of images left out after each training; a quarter by default.", min=1)
+    loss: str = option("squares", "squares or cross-entropy.", expert=True)
+    training_steps: int = option(
+        20_000, "Maximum number of training steps; fewer once the loss is small.", min=1, expert=True
+    )
+    linearised: bool = option(False, "Train the network's first-order expansion.", name="--linearised", expert=True)
+    layers: int = option(3, "Number of trainings; each leaves out the best reconstructed images.", min=1, expert=True)
+    peel: int | None = option(
+        None, "Number of images left out after each training; a quarter by default.", min=1, expert=True
+    )
 
     def __post_init__(self) -> None:
         from dpdistill.recipe.names import check_names
@@ -150,6 +164,7 @@ class TrainingSearch:
         batch: number of images updated per step; None for all.
     """
 
+    PANEL: ClassVar[str] = "Attack"
     steps: int = option(6_000, "Number of search steps.", min=1)
-    at: str | None = option(None, f"{POINTS}; by default initial with --linearised, and both without.")
-    batch: int | None = option(None, BATCH, min=1)
+    at: str | None = option(None, f"{POINTS}; by default initial with --linearised, and both without.", expert=True)
+    batch: int | None = option(None, BATCH, min=1, expert=True)

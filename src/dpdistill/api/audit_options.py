@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpdistill.api.options import SQL, option
 
@@ -22,9 +23,12 @@ class MemberReading:
         labels: label kind to read where images have several.
     """
 
+    PANEL: ClassVar[str] = "Data"
     schema: str | os.PathLike | None = option(None, "The schema.yaml of a table.", kind=str)
     sql: str | None = option(None, SQL.replace("DATA", "--members"))
     non_members_sql: str | None = option(None, SQL.replace("DATA", "--non-members"))
     labels: str | None = option(
-        None, "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
+        None,
+        "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet.",
+        expert=True,
     )

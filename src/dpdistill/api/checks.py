@@ -39,7 +39,7 @@ def check_settings(method: str, settings: Iterable[str], per_class: int | None =
     if public is None:
         recipe_from_text(method, settings, per_class=per_class)
     else:
-        fields_from_text(method, settings, per_class=per_class, auxiliary=public)
+        fields_from_text(method, settings, per_class=per_class, public_images=public)
 
 
 def check_size(method: str, per_class: int | None, schema: AnySchema) -> None:

@@ -105,14 +105,19 @@ class Scoring(Networks):
         'Names of classifiers, "LDA,MLP", or fast for those that take seconds. Tables: all twelve by default. '
         "Images: classifiers of pixels, none by default.",
         kind=list[str],
+        panel="Other scores",
     )
-    generated: int = option(0, "Also train nets on this number of images of DIR's generator.", min=0, metavar="<int>")
+    generated: int = option(
+        0, "Also train nets on this number of images of DIR's generator.", min=0, metavar="<int>", expert=True
+    )
     distance: tuple[str, ...] = option(
         (),
         "Fréchet and kernel distance between the images (or the --generated ones) and the test set. Features: a "
         "kernel's, such as scatternet, or a network's last hidden layer with your weights: resnet18=FILE.npz. Not "
         "comparable with distances over Inception features.",
         kind=list[str],
+        panel="Other scores",
+        expert=True,
     )
 
     def __post_init__(self) -> None:

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from dpdistill.schema import DataError
 
 MAX_SEED = 2**32 - 1
-SOURCES = (
-    "IDX, CIFAR or SVHN folder or file, .npz (also MedMNIST's), Parquet with images, folder, zip or tar of class "
-    "folders (PNG, JPEG, TIFF, BMP, WebP, DICOM), CSV of file,label, digits:train."
-)
-TABLE = "CSV (also gzip) or Parquet file, or a database: postgresql://user@host/name, a SQLite or DuckDB file."
+IMAGE_FORMATS, TABLE_FORMATS = "IMAGE-FORMATS", "TABLE-FORMATS"
+"""Marks in texts for --help; the command line replaces each by a list of formats when it prints the help."""
+SOURCES = f"Images as {IMAGE_FORMATS}, or digits:train."
+TABLES = f"{TABLE_FORMATS} file, or a database"
+TABLE = f"{TABLES}: postgresql://user@host/name, a SQLite or DuckDB file."
 SQL = "One SELECT that reads the records from the database DATA."
 NEEDS_SCHEMA = "Expected --schema SCHEMA with --sql: a query returns rows of a table."
 
@@ -66,9 +66,7 @@ class Reading:
     """
 
     PANEL: ClassVar[str] = "Data"
-    schema: str | os.PathLike | None = option(
-        None, "The schema.yaml of a table; DATA is CSV, Parquet or a database.", kind=str
-    )
+    schema: str | os.PathLike | None = option(None, f"The schema.yaml of a table; DATA is a {TABLES}.", kind=str)
     sql: str | None = option(None, SQL)
     classes: Any = option(None, "Number of classes, or names: 10 or cat,dog.", kind=str)
     bounds: Any = option(None, "Lowest and highest raw value: 0,255.", kind=str)

@@ -100,7 +100,7 @@ def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str,
     choice, method = request.choice, request.method
     if method is None:
         base = {} if choice.recipe is None else published_fields(choice.recipe)
-        method = build(terms.method, choice.settings, base, per_class=choice.per_class, auxiliary=images)
+        method = build(terms.method, choice.settings, base, per_class=choice.per_class, public_images=images)
     if terms.budget is not None:
         run.check_private(method)
         run.check_ledger(method, terms.budget, **paid)

@@ -11,7 +11,7 @@ from dpdistill.api.options import Reading
 from dpdistill.schema import DataError, Schema
 
 if TYPE_CHECKING:
-    from dpdistill.public_images.auxiliary import PublicImages
+    from dpdistill.public_images.image_source import PublicImages
     from dpdistill.storage.records import Records
 
 
@@ -94,7 +94,7 @@ def read_public_images(
     """Returns the images that the caller declares public, straightened like the private ones; None without any."""
     if data is None:
         return None
-    from dpdistill.public_images.auxiliary import PublicImages
+    from dpdistill.public_images.image_source import PublicImages
     from dpdistill.sources.load import load
 
     with listener.working("reading the public images"):

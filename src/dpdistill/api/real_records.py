@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import SQL, option
@@ -41,14 +41,22 @@ class Reference:
         None: for the owner of the records.
     """
 
+    PANEL: ClassVar[str] = "Data"
     reference: Any = option(
         None,
         "The real records of DIR: trains the same models on as many of them and on all, and measures the distance "
         "to DIR's records. For their owner: not covered by epsilon.",
         kind=str,
     )
-    reference_sql: str | None = option(None, SQL.replace("DATA", "--reference"))
-    epochs: int | None = option(None, "Epochs of nets on all real records; 3 by default.", min=1, metavar="<int>")
+    reference_sql: str | None = option(None, SQL.replace("DATA", "--reference"), expert=True)
+    epochs: int | None = option(
+        None,
+        "Epochs of nets on all real records; 3 by default.",
+        min=1,
+        metavar="<int>",
+        panel="Networks",
+        expert=True,
+    )
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.epochs < 1:

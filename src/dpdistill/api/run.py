@@ -238,7 +238,7 @@ def finish_again(
         check_settings(choice.method or paid.recipe["method"], choice.settings, choice.per_class)
         from dpdistill.api.recipes import build_again
 
-        made = build_again(run_dir, choice.method, choice.settings, per_class=choice.per_class, auxiliary=images)
+        made = build_again(run_dir, choice.method, choice.settings, per_class=choice.per_class, public_images=images)
     from dpdistill.run import driver
 
     if isinstance(budget, BudgetChoice):

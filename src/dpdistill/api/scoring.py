@@ -8,7 +8,7 @@ import os
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import MAX_SEED, option
@@ -40,8 +40,11 @@ class HeldOutImages:
         lenient: leave out unreadable records and records of other classes, instead of stopping at the first one.
     """
 
+    PANEL: ClassVar[str] = "Data"
     labels: str | None = option(
-        None, "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet."
+        None,
+        "Label kind where there are several: fine or coarse of CIFAR-100, or a column of Parquet.",
+        expert=True,
     )
     lenient: bool = option(
         False, "Leave out unreadable real records and records of other classes.", name="--lenient/--strict"
@@ -62,6 +65,7 @@ class Networks:
         DataError: an unknown architecture, or a number out of its bounds.
     """
 
+    PANEL: ClassVar[str] = "Networks"
     architecture: tuple[str, ...] = option(
         (),
         "Architecture: convnet (the default), convnet64 (half as wide), mlp, lenet, vgg11, resnet18 or vit; several "
@@ -70,7 +74,7 @@ class Networks:
     )
     nets: int | None = option(None, "Number of independent nets; 3 by default.", min=1, metavar="<int>")
     flip: bool = option(False, "Mirror images while training: for photographs.", name="--flip")
-    seed: int = option(0, "Seed of the nets.", min=0, max=MAX_SEED, metavar="<int>")
+    seed: int = option(0, "Seed of the nets.", min=0, max=MAX_SEED, metavar="<int>", panel="Recipe", expert=True)
 
     def __post_init__(self) -> None:
         check_names("architecture", self.architecture, ARCHITECTURES)
@@ -109,10 +113,11 @@ class Regression:
         DataError: an unknown kernel, or an invalid ridge.
     """
 
+    PANEL: ClassVar[str] = "Other scores"
     kernel: tuple[str, ...] = option(
         (), "Kernel of kernel ridge regression, see `dpdistill methods`; the recipe's or scatternet.", kind=list[str]
     )
-    ridge: float | None = option(None, "Ridge of kernel ridge regression; the recipe's, or 0.001.")
+    ridge: float | None = option(None, "Ridge of kernel ridge regression; the recipe's, or 0.001.", expert=True)
 
     def __post_init__(self) -> None:
         for each in self.kernel:

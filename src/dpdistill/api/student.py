@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import option
@@ -49,18 +49,28 @@ class Teaching:
         DataError: an unknown teacher, or a number below 1.
     """
 
+    PANEL: ClassVar[str] = "Students of a teacher"
     taught_by: str | None = option(
         None,
         "classifier (the released one; the default where DIR has one) or krr (kernel ridge regression on the set).",
+        expert=True,
     )
     slopes: bool = option(
         False,
         "Also learn the gradients of the teacher's scores by each pixel: more accurate for the same number of images, "
         "in two to three times the time.",
         name="--slopes",
+        expert=True,
     )
-    then_set: bool = option(False, "Then train the nets further on the set itself.", name="--then-set")
-    epochs: int | None = option(None, "Epochs of the nets on the images; 4 by default.", min=1, metavar="<int>")
+    then_set: bool = option(
+        False,
+        "Then train the nets further on the set itself.",
+        name="--then-set",
+        expert=True,
+    )
+    epochs: int | None = option(
+        None, "Epochs of the nets on the images; 4 by default.", min=1, metavar="<int>", panel="Networks", expert=True
+    )
     pictures: int | None = option(
         None, "Number of images to make, unless --teacher is DATA; 20,000 by default.", min=1, metavar="<int>"
     )

@@ -25,7 +25,7 @@ STEPS = 100
 class Attacked(Protocol):
     """Network under attack; frozen and hashable."""
 
-    def __call__(self, params: Any, X: Array, sharpness: Any = math.inf) -> Array:
+    def __call__(self, params: object, X: Array, sharpness: object = math.inf) -> Array:
         """Returns outputs (n, k) of records X (n, ...), ReLU relaxed to softplus(sharpness x) / sharpness."""
         ...
 
@@ -49,7 +49,7 @@ class AsItIs(Attacked):
 
     network: Network
 
-    def __call__(self, params: Any, X: Array, sharpness: Any = math.inf) -> Array:
+    def __call__(self, params: object, X: Array, sharpness: object = math.inf) -> Array:
         return self.network.apply(params, X)
 
 
@@ -117,7 +117,7 @@ class Descent:
     loss: str = "squares"
     enough: float = 1e-10
 
-    def train(self, net: Attacked, params: Any, X: Any, targets: Any, progress: Progress = no_progress) -> Any:
+    def train(self, net: Attacked, params: object, X: Any, targets: Any, progress: Progress = no_progress) -> Any:
         """Returns the parameters after training from `params` on records X and targets (n, k)."""
         X, targets = jnp.asarray(X), jnp.asarray(targets)
         velocity = jax.tree.map(jnp.zeros_like, params)
@@ -132,7 +132,7 @@ class Descent:
         """Returns the sum of the losses at which training ends."""
         return self.enough * (targets.size / 2 if self.loss == "squares" else len(targets))
 
-    def train_linearised(self, net: Attacked, params: Any, X: Any, targets: Any) -> Any:
+    def train_linearised(self, net: Attacked, params: object, X: Any, targets: Any) -> Any:
         """Returns the parameters of the trained first-order expansion at `params`: theta = theta_0 + J^T alpha.
 
         A step of descent on theta is a step on alpha, by the derivative of the loss at f_0 + K alpha.
@@ -149,7 +149,7 @@ class Descent:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _descend(how: Descent, net: Attacked, params: Any, velocity: Any, X: Array, targets: Array) -> Any:
-    def loss(params: Any) -> Array:
+    def loss(params: object) -> Array:
         return LOSSES[how.loss](net(params, X), targets)
 
     def step(carried: Any, _: None) -> Any:
@@ -176,20 +176,20 @@ def _descend_dual(how: Descent, K: Array, at_start: Array, alpha: Array, velocit
 
 
 @partial(jax.jit, static_argnums=0)
-def _expansion(net: Attacked, params: Any, X: Array, alpha: Array) -> Any:
+def _expansion(net: Attacked, params: object, X: Array, alpha: Array) -> Any:
     """Returns theta + J^T alpha at theta = params."""
     (moved,) = jax.vjp(lambda p: net(p, X), params)[1](alpha)
     return jax.tree.map(jnp.add, params, moved)
 
 
 @partial(jax.jit, static_argnums=0)
-def outputs_of(net: Attacked, params: Any, X: Array) -> Array:
+def outputs_of(net: Attacked, params: object, X: Array) -> Array:
     """Returns the outputs (n, k) of records X (n, ...), in one compiled program."""
     return net(params, X)
 
 
 @partial(jax.jit, static_argnums=0)
-def tangent_kernel(net: Attacked, params: Any, X: Array) -> Array:
+def tangent_kernel(net: Attacked, params: object, X: Array) -> Array:
     """Returns K = J J^T of a network at `params`, (n k, n k), with a record's outputs adjacent, without forming J."""
     outputs, back = jax.vjp(lambda p: net(p, X), params)
 
@@ -200,7 +200,7 @@ def tangent_kernel(net: Attacked, params: Any, X: Array) -> Array:
     return jax.lax.map(column, jnp.eye(outputs.size))
 
 
-def stable_rate(net: Attacked, params: Any, X: Any) -> float:
+def stable_rate(net: Attacked, params: object, X: Any) -> float:
     """Returns a stable learning rate: 0.3 over the largest eigenvalue of the tangent kernel of records X (n, ...).
 
     At momentum 0.9 the expansion at `params` diverges above 3.8 over that eigenvalue; the kernel grows in training.

@@ -195,7 +195,7 @@ def _change(before: Any, after: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _unit(net: Any, points: list[Any], change: Any, X: Array, duals: Array, sharpness: Any) -> Array:
+def _unit(net: object, points: list[Any], change: object, X: Array, duals: Array, sharpness: object) -> Array:
     """Returns the unit of duals for which the initial sum has the norm of the change."""
     return optax.tree.norm(change) / optax.tree.norm(_gradient(net, points, X, duals, sharpness))
 
@@ -324,7 +324,7 @@ def mean_image_error(X: np.ndarray) -> float:
     return float(np.square(X - known).sum((1, 2, 3)).mean())
 
 
-def outliers(kernel: Any, at_start: Any, targets: Any, ridge: float = 1e-6) -> np.ndarray:
+def outliers(kernel: Any, at_start: object, targets: Any, ridge: float = 1e-6) -> np.ndarray:
     """Returns the size of the duals K^-1 (y - f_0) of training images, (n,), which is large for outliers.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype)
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Returns the SHA-256 of a value: types, field names, and every number bit for bit.
 
     Args:
@@ -26,7 +26,7 @@ def digest(value: Any) -> str:
     return made.hexdigest()
 
 
-def _parts(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
+def _parts(value: object, inside: tuple[int, ...]) -> Iterator[bytes]:
     kind = type(value)
     yield f"{kind.__module__}.{kind.__qualname__}".encode()
     if isinstance(value, PLAIN):
@@ -43,7 +43,7 @@ def _parts(value: Any, inside: tuple[int, ...]) -> Iterator[bytes]:
             yield from _parts(part, (*inside, id(value)))
 
 
-def _named(value: Any) -> Iterator[tuple[str, Any]]:
+def _named(value: object) -> Iterator[tuple[str, Any]]:
     """Yields the named parts of a container or an object in a fixed order."""
     if is_dataclass(value) and not isinstance(value, type):
         yield from ((f.name, getattr(value, f.name)) for f in fields(value))
@@ -59,6 +59,6 @@ def _named(value: Any) -> Iterator[tuple[str, Any]]:
         yield from sorted(getattr(value, "__dict__", {}).items())
 
 
-def _is_key(value: Any) -> bool:
+def _is_key(value: object) -> bool:
     """Returns whether an array holds JAX random keys, which NumPy cannot read."""
     return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

@@ -33,7 +33,7 @@ def held(method: Method) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _within(value: Any, where: str, depth: int) -> Iterator[str]:
+def _within(value: object, where: str, depth: int) -> Iterator[str]:
     if isinstance(value, Records):
         yield f"{where} holds records"
     elif isinstance(value, np.ndarray | jax.Array):
@@ -47,7 +47,7 @@ def _within(value: Any, where: str, depth: int) -> Iterator[str]:
             yield from (f"{where} names records" for part in named if isinstance(part, Records))
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: object) -> Iterator[Any]:
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list | tuple | set | frozenset):

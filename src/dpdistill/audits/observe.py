@@ -89,7 +89,7 @@ def _of_result(result: run.Result, folder: Path) -> Observation:
     return seen | {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
-def _anywhere(value: Any, folder: str) -> Any:
+def _anywhere(value: object, folder: str) -> Any:
     """Replaces the name of the temporary folder by a fixed name."""
     if isinstance(value, list):
         return [_anywhere(item, folder) for item in value]

@@ -104,7 +104,7 @@ class Tape:
     def _store(self, *args: Any) -> Store:
         return _WatchedStore(self, *args)
 
-    def note(self, name: str, value: Any) -> None:
+    def note(self, name: str, value: object) -> None:
         """Keeps a digest under a name with the run's number."""
         run_number = f" of run {self._runs}" if self._runs > 1 else ""
         self.seen[name + run_number] = digest(value)
@@ -153,6 +153,6 @@ class _WatchedStore(Store):
         super().__init__(*args)
         self._tape = tape
 
-    def save(self, t: int, state: Any, last: bool = False) -> None:
+    def save(self, t: int, state: object, last: bool = False) -> None:
         self._tape.note(f"the state after round {t - 1}", state)
         super().save(t, state, last)

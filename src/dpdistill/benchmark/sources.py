@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.benchmark.suite import OF_IMAGES, Run, Source
-from dpdistill.public_images.auxiliary import PublicImages
+from dpdistill.public_images.image_source import PublicImages
 from dpdistill.schema import DataError
 from dpdistill.sources.load import load
 from dpdistill.sources.tables.load import load_table

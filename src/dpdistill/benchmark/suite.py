@@ -16,6 +16,7 @@ from dpdistill.benchmark import SUITES
 from dpdistill.benchmark.scoring import Scoring
 from dpdistill.method import Method
 from dpdistill.recipe.build import fields_of, shown
+from dpdistill.recipe.earlier_names import first_fields
 from dpdistill.recipe.fields import to_json
 from dpdistill.recipe.published import full_name
 from dpdistill.recipe.published.stated import named_under, published_fields, stated_by
@@ -26,7 +27,7 @@ from dpdistill.storage.files import reading, show
 from dpdistill.storage.options import parse_bounds, parse_classes, parse_resize
 
 if TYPE_CHECKING:
-    from dpdistill.public_images.auxiliary import PublicImages
+    from dpdistill.public_images.image_source import PublicImages
 
 FOLDER = Path(__file__).with_name("suites")
 REAL = "real"
@@ -191,7 +192,7 @@ class Run:
         """
         from dpdistill.api.recipes import build
 
-        return build(self.method, self.settings, per_class=self.per_class, auxiliary=public)
+        return build(self.method, self.settings, per_class=self.per_class, public_images=public)
 
     @property
     def budget(self) -> Budget | None:
@@ -216,7 +217,7 @@ class Run:
             return self.name
         method, private = self.build(), self.budget is not None
         kept = [f.name for f in fields(method) if not (private and f.metadata["finish"])]
-        paid = {name: to_json(getattr(method, name)) for name in kept}
+        paid = first_fields(self.method, {name: to_json(getattr(method, name)) for name in kept})
         facts = [_stated(self.source), self.score.mode, self.epsilon, self.repeat, paid]
         return self._named(facts if self.public is None else [*facts, _stated(self.public)])
 

@@ -34,7 +34,7 @@ from dpdistill.folder.layout import CERTIFICATE, sha256
 from dpdistill.folder.save import read_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method
-from dpdistill.public_images.auxiliary import PublicImages
+from dpdistill.public_images.image_source import PublicImages
 from dpdistill.recipe.build import from_fields
 from dpdistill.recipe.parts import implement
 from dpdistill.run import driver
@@ -111,7 +111,7 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
         pass
     try:
         recipe = RunLedger.read(run_dir).recipe
-        fields = recipe["fields"] if public is None else {**recipe["fields"], "auxiliary": public}
+        fields: dict[str, Any] = recipe["fields"] if public is None else {**recipe["fields"], "public_images": public}
         begun = implement(from_fields(recipe["method"], fields), Method), recipe.get("named")
     except LedgerError:
         begun = wanted

@@ -99,7 +99,7 @@ def differing(one: dict, other: dict) -> list[str]:
     return sorted(key for key in one.keys() | other.keys() if not same(one.get(key, absent), other.get(key, absent)))
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Returns whether two JSON values are equal: 1 equals 1.0 but not true; a tuple equals a list."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)

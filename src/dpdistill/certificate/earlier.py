@@ -24,7 +24,7 @@ _BUDGET = {"epsilon", "delta", "adjacency"}
 _EVENT = {"rounds", "mechanism", "noise_multiplier", "sampling_prob"}
 
 
-def is_earlier(content: Any) -> bool:
+def is_earlier(content: object) -> bool:
     """Returns whether a certificate has an earlier format that this version reads."""
     form = content.get("format") if isinstance(content, dict) else None
     return type(form) is int and form in (ROWS, UNITS)
@@ -86,7 +86,7 @@ def _upgrade_schedule(schedule: Any, form: int) -> Any:
     raise CertificateError(f"A certificate of format {form} does not fit the unit of its schedule.")
 
 
-def _upgrade_events(events: Any, schedule: dict[str, Any]) -> dict[str, Any]:
+def _upgrade_events(events: object, schedule: dict[str, Any]) -> dict[str, Any]:
     """Returns the tree of events; relation and unit of the events must equal the budget's."""
     budget = schedule["budget"]
     stated = {
@@ -99,7 +99,7 @@ def _upgrade_events(events: Any, schedule: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "composition", "part": WHOLE, "events": [_upgrade_event(event) for event in composition]}
 
 
-def _upgrade_event(event: Any) -> dict[str, Any]:
+def _upgrade_event(event: object) -> dict[str, Any]:
     if not isinstance(event, dict) or event.keys() != _EVENT:
         raise CertificateError("The certificate's 'events' are not those of its schedule.")
     full = event["mechanism"] == "gaussian"

@@ -27,6 +27,7 @@ from dpdistill.folder.layout import (
     sha256,
     walk,
 )
+from dpdistill.recipe.earlier_names import current_recipe
 from dpdistill.schema import DataError
 
 MOST_NAMED = 20
@@ -149,7 +150,7 @@ def _origin(certificate: Certificate, expected: Expected) -> Check:
     if expected.recipe is None:
         unknown = "The recipe is unknown to this version: title, origin and references were not checked."
         return Check("origin", None, unknown, compared=False)
-    differ = differing(expected.recipe, certificate.recipe)
+    differ = differing(expected.recipe, current_recipe(certificate.recipe))
     if not differ:
         return Check("origin", True, "Title, origin and references agree with the method and these fields.")
     others = _others(certificate, expected, "dpdistill")

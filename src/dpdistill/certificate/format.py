@@ -211,7 +211,7 @@ _NOT_SUCH = {
 }
 
 
-def parse(content: Any) -> Certificate:
+def parse(content: object) -> Certificate:
     """Returns a certificate of format 3 from the contents of its file.
 
     Raises:
@@ -239,7 +239,7 @@ def _sentence(content: Any, fault: Any) -> str:
     return f"The certificate's {where!r} is of the wrong type or out of its bounds."
 
 
-def _place(content: Any, loc: tuple[Any, ...], kind: str) -> list[str]:
+def _place(content: object, loc: tuple[Any, ...], kind: str) -> list[str]:
     """Returns the path of a fault without pydantic's tags for members of a union."""
     result: list[str] = []
     for k, part in enumerate(loc):

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpdistill.certificate.format import PublicInput
+from dpdistill.recipe.earlier_names import current_name
 
 PACKAGE = "dpdistill"
 _PROGRAMS = ("Drawn", "Silhouettes")
-_DECLARED, _FILTERS = "PublicImages", "DrawnNet"
+DECLARED, _FILTERS = "PublicImages", "DrawnNet"
 
 
-def public_inputs(recipe: Any) -> list[PublicInput]:
+def public_inputs(recipe: object) -> list[PublicInput]:
     """Returns the public inputs of a recipe's fields, each once, in the order of the fields.
 
     Args:
@@ -26,7 +27,7 @@ def public_inputs(recipe: Any) -> list[PublicInput]:
     return result
 
 
-def _kinds(value: Any) -> Iterator[dict[str, Any]]:
+def _kinds(value: object) -> Iterator[dict[str, Any]]:
     """Yields every object below a value that names its kind; a certificate is at most 30 levels deep."""
     if isinstance(value, dict):
         if isinstance(value.get("kind"), str):
@@ -44,15 +45,22 @@ def _public_input(value: dict[str, Any]) -> PublicInput | None:
         source = f"program {kind} of {PACKAGE}, {count} images from seed {value.get('seed')}"
         return PublicInput(kind="generated images", sha256=None, source=source, declared_by=PACKAGE)
     sha256 = value.get("filters" if kind == _FILTERS else "sha256")
-    if kind not in (_DECLARED, _FILTERS) or not _is_sha256(sha256):
+    if kind not in (DECLARED, _FILTERS) or not _is_sha256(sha256):
         return None
     if kind == _FILTERS:
         source = f"drawn_filters.npz of {PACKAGE}, learned from generated images"
         return PublicInput(kind="shipped filters", sha256=sha256, source=source, declared_by=PACKAGE)
-    word = value.get("declared_by", value.get("word"))
-    source, by = f"{count} images named by their sha256", word if isinstance(word, str) and word else "nobody"
-    return PublicInput(kind="declared images", sha256=sha256, source=source, declared_by=by)
+    source, by = f"{count} images named by their sha256", declared_by(value)
+    return PublicInput(
+        kind="declared images", sha256=sha256, source=source, declared_by=by if isinstance(by, str) and by else "nobody"
+    )
 
 
-def _is_sha256(value: Any) -> bool:
+def declared_by(images: dict[str, Any]) -> Any:
+    """Returns who declared images public, under the current name of that field or an earlier one."""
+    earlier = (name for name in images if current_name(DECLARED, name) == "declared_by")
+    return images.get("declared_by", images.get(next(earlier, "")))
+
+
+def _is_sha256(value: object) -> bool:
     return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")

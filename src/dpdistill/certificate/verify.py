@@ -30,6 +30,7 @@ from dpdistill.errors import CertificateError, LedgerError
 from dpdistill.folder.layout import CERTIFICATE, owner_folder
 from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord, without_origin_of_facts
 from dpdistill.query import Event, Stage
+from dpdistill.recipe.earlier_names import current_recipe
 
 CLOSING = (
     "verify checks arithmetic and files. It cannot check that the run was as described (these records, this code,"
@@ -291,7 +292,7 @@ def _ledger(
 
 def _ledgers_recipe(certificate: Certificate, record: RunRecord, free: frozenset[str] | None, holds: str) -> Check:
     """Compares the ledger's recipe with the certificate's: the origin and fields of `finish` may differ."""
-    stated = {**certificate.recipe, "schema": certificate.facts, "noise": certificate.noise}
+    stated = {**current_recipe(certificate.recipe), "schema": certificate.facts, "noise": certificate.noise}
     paid = record.recipe if isinstance(record.recipe, dict) else {}
     fields, paid_fields = stated.get("fields"), paid.get("fields")
     if not isinstance(fields, dict) or not isinstance(paid_fields, dict):

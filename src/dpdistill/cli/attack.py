@@ -25,11 +25,14 @@ Seed = Annotated[Account, Fields("seed", seed="Seed of all random numbers; 0 by 
 @expand
 def attack_model(
     *,
-    before: Annotated[str, typer.Option(help="Parameters before training: an .npz file.")],
-    after: Annotated[str, typer.Option(help="Parameters after training: an .npz file.")],
-    members: Annotated[str, typer.Option(help=f"Training images of the network: {SOURCES}")],
+    before: Annotated[str, typer.Option(rich_help_panel="Attack", help="Parameters before training: an .npz file.")],
+    after: Annotated[str, typer.Option(rich_help_panel="Attack", help="Parameters after training: an .npz file.")],
+    members: Annotated[str, typer.Option(rich_help_panel="Data", help=f"Training images of the network: {SOURCES}")],
     to: Annotated[
-        str, typer.Option("--out", help="Name of the network: its owner's page goes to DIR.audit.")
+        str,
+        typer.Option(
+            "--out", rich_help_panel="Output", help="Name of the network: its owner's page goes to DIR.audit."
+        ),
     ] = "model",
     search: ModelSearch,
     reading: Annotated[Reading, Fields("classes", "resize", "channels", "straighten", "labels")],

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from dpdistill.audits.page import Audit
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help=SOURCES)]
-Out = Annotated[str, typer.Option("--out", help="Name of the result: its owner's page goes to DIR.audit.")]
+Out = Annotated[
+    str, typer.Option("--out", rich_help_panel="Output", help="Name of the result: its owner's page goes to DIR.audit.")
+]
 
 app = typer.Typer(
     cls=by_default("set", moved={"model": "attack model", "training": "attack training"}),

@@ -29,12 +29,18 @@ Tried = Annotated[
     str,
     typer.Option(
         "--records",
+        rich_help_panel="Data",
         help="Records to remove and replace one by one: a number (single members of a class, outliers and duplicates "
         "first), all, or indices from 0 with commas, such as 3,17,99 or 3,",
     ),
 ]
 Afresh = Annotated[
-    bool, typer.Option("--fresh/--no-fresh", help="Replay in a new process as well, which takes some seconds.")
+    bool,
+    typer.Option(
+        "--fresh/--no-fresh",
+        rich_help_panel="Attack",
+        help="Replay in a new process as well, which takes some seconds.",
+    ),
 ]
 
 

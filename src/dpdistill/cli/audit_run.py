@@ -24,10 +24,15 @@ def audit_run(
     choice: RecipeChoice,
     budget: Annotated[BudgetChoice, Fields("epsilon", "delta")],
     canaries: Annotated[
-        int, typer.Option(min=100, help="Number of random records; each enters by a fair coin.")
+        int,
+        typer.Option(min=100, rich_help_panel="Attack", help="Number of random records; each enters by a fair coin."),
     ] = 1000,
     leak: Annotated[
-        str | None, typer.Option(help="Plant a leak, to test its detection: noised-again, same-noise, real-start.")
+        str | None,
+        typer.Option(
+            rich_help_panel="Attack",
+            help="Plant a leak, to test its detection: noised-again, same-noise, real-start.",
+        ),
     ] = None,
     reading: Reading,
     account: Annotated[Account, Fields("seed", "ledger")],

@@ -8,7 +8,7 @@ import typer
 
 import dpdistill as dp
 from dpdistill.api.audit_options import MemberReading
-from dpdistill.api.options import SOURCES
+from dpdistill.api.options import SOURCES, TABLES
 from dpdistill.cli.audit import app, say_page, say_rates
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
@@ -22,9 +22,11 @@ def audit_set(
     folder: Folder,
     members: Annotated[
         str | None,
-        typer.Option(help=f"Records used in the run: {SOURCES} CSV or Parquet, or a database, with --sql."),
+        typer.Option(rich_help_panel="Data", help=f"Records used in the run: {SOURCES} {TABLES}, with --sql."),
     ] = None,
-    non_members: Annotated[str | None, typer.Option(help="Records of the same kind, not used in the run.")] = None,
+    non_members: Annotated[
+        str | None, typer.Option(rich_help_panel="Data", help="Records of the same kind, not used in the run.")
+    ] = None,
     *,
     reading: MemberReading,
 ) -> None:

@@ -22,9 +22,14 @@ def audit_shadows(
     choice: RecipeChoice,
     budget: BudgetChoice,
     non_private: Annotated[
-        bool, typer.Option("--non-private", help="Without noise, for comparison; always so for dm and kip.")
+        bool,
+        typer.Option(
+            "--non-private", rich_help_panel="Privacy", help="Without noise, for comparison; always so for dm and kip."
+        ),
     ] = False,
-    runs: Annotated[int, typer.Option(min=4, help="Number of runs, each on half of the records.")] = 16,
+    runs: Annotated[
+        int, typer.Option(min=4, rich_help_panel="Attack", help="Number of runs, each on half of the records.")
+    ] = 16,
     reading: Reading,
     account: Annotated[Account, Fields("seed")],
 ) -> None:

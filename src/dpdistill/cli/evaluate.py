@@ -8,7 +8,7 @@ import typer
 
 import dpdistill as dp
 from dpdistill.api.evaluate import HeldOut, Scoring
-from dpdistill.api.options import SOURCES
+from dpdistill.api.options import SOURCES, TABLES
 from dpdistill.api.real_records import Reference
 from dpdistill.api.scoring import Regression
 from dpdistill.cli.expand import expand
@@ -20,14 +20,21 @@ from dpdistill.cli.terminal import give
 @expand
 def evaluate(
     folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out records: {SOURCES} CSV or Parquet, or a database, with --sql.")],
+    test: Annotated[
+        str, typer.Option(rich_help_panel="Data", help=f"Held-out records: {SOURCES} {TABLES}, with --sql.")
+    ],
     *,
     held_out: HeldOut,
     scoring: Scoring,
     regression: Regression,
     reference: Reference,
     include_scores: Annotated[
-        bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
+        bool,
+        typer.Option(
+            "--include-scores",
+            rich_help_panel="Output",
+            help="Add the scores to DIR and its report: not covered by epsilon.",
+        ),
     ] = False,
 ) -> None:
     """Train models on the synthetic records and score them on a test set.

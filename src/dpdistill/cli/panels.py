@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from dpdistill.api.options import IMAGE_FORMATS, TABLE_FORMATS
+
 MOST = 20
 """Number of options that --help shows; a command with more hides expert options until --help-all."""
 ORDER = ("Data", "Privacy", "Persons", "Recipe", "Networks", "Students of a teacher", "Other scores", "Attack")
@@ -17,39 +19,13 @@ class Expert(str):
     """Name of a panel that marks its option as expert: `typer.Option(rich_help_panel=Expert("Machine"))`."""
 
 
-_BY_NAME: dict[str, tuple[str, ...]] = {
-    "Data": (
-        *("test", "sql", "schema", "classes", "bounds", "resize", "channels", "straighten", "labels", "lenient"),
-        *("members", "non-members", "non-members-sql", "reference", "reference-sql", "records", "data", "images"),
-    ),
-    "Privacy": ("epsilon", "delta", "adjacency", "ledger", "non-private", "no-privacy", "cap"),
-    "Persons": ("unit-column", "rows-per-unit"),
-    "Recipe": ("method", "recipe", "per-class", "set", "public", "seed"),
-    "Networks": ("architecture", "training", "nets", "flip", "epochs", "generated"),
-    "Students of a teacher": ("teacher", "taught-by", "pictures", "slopes", "then-set"),
-    "Other scores": ("kernel", "ridge", "classifier", "distance"),
-    "Attack": (
-        *("canaries", "leak", "runs", "fresh", "before", "after", "steps", "at", "batch", "widths", "multiplier"),
-        *("weights", "positive", "loss", "training-steps", "linearised", "layers", "peel"),
-    ),
-    "Machine": ("jobs", "memory"),
-    "Output": ("out", "to", "overwrite", "include-scores", "n", "kind", "title", "run"),
-}
-"""Panels of options that state none, in the commands evaluate, audit, benchmark and results."""
-_EXPERT_BY_NAME = frozenset(
-    {"adjacency", "seed", "public", "straighten", "labels", "channels", "memory", "ridge", "taught-by", "slopes"}
-    | {"then-set", "student-epochs", "generated", "distance", "reference-sql", "epochs", "widths"}
-    | {"multiplier", "weights", "linearised", "layers", "peel", "at", "batch", "training-steps", "loss"}
-)
-
-
 def arrange(command: Any) -> None:
     """Sorts the options of a command by panel, and hides expert options where there are many.
 
     Args:
         command: a complete Typer command, including --help-all.
     """
-    _name_panels(command)
+    _name_formats(command)
     order = {name: place for place, name in enumerate(ORDER)}
     command.params.sort(key=lambda param: order.get(_panel(param), -1))
     experts = _experts(command)
@@ -59,13 +35,25 @@ def arrange(command: Any) -> None:
     _hide(command, experts)
 
 
-def _name_panels(command: Any) -> None:
-    """Sets the panel of options that state none."""
-    for param in command.params:
-        name = _name(param)
-        if name and not _panel(param):
-            named = next((panel for panel, names in _BY_NAME.items() if name in names), None)
-            param.rich_help_panel = Expert(named) if named and name in _EXPERT_BY_NAME else named
+def _name_formats(command: Any) -> None:
+    """Makes the help of a command list the formats of records, which are looked up when the help is printed."""
+    write = command.format_help
+
+    def format_help(*given: Any) -> None:
+        from dpdistill.sources.formats import image_titles, table_titles
+
+        stated = {param: param.help for param in command.params if getattr(param, "help", None)}
+        try:
+            for param, text in stated.items():
+                for mark, titles in ((IMAGE_FORMATS, image_titles), (TABLE_FORMATS, table_titles)):
+                    text = text.replace(mark, titles()) if mark in text else text
+                param.help = text
+            write(*given)
+        finally:
+            for param, text in stated.items():
+                param.help = text
+
+    command.format_help = format_help
 
 
 def show_all(context: Any, param: Any, value: bool) -> None:

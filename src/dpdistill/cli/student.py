@@ -19,12 +19,13 @@ from dpdistill.cli.terminal import give
 @expand
 def student(
     folder: Folder,
-    test: Annotated[str, typer.Option(help=f"Held-out images: {SOURCES}")],
+    test: Annotated[str, typer.Option(rich_help_panel="Data", help=f"Held-out images: {SOURCES}")],
     teacher: Annotated[
         str,
         typer.Option(
+            rich_help_panel="Students of a teacher",
             help="Images that the teacher scores: drawn (procedurally generated), mixed (drawn images and those of "
-            "DIR), generated, equal parts of several (drawn+generated), or DATA."
+            "DIR), generated, equal parts of several (drawn+generated), or DATA.",
         ),
     ],
     *,
@@ -33,7 +34,12 @@ def student(
     regression: Regression,
     held_out: HeldOutImages,
     include_scores: Annotated[
-        bool, typer.Option("--include-scores", help="Add the scores to DIR and its report: not covered by epsilon.")
+        bool,
+        typer.Option(
+            "--include-scores",
+            rich_help_panel="Output",
+            help="Add the scores to DIR and its report: not covered by epsilon.",
+        ),
     ] = False,
 ) -> None:
     """Train networks on a teacher's scores of images, and score the networks on a test set.

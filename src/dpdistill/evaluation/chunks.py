@@ -35,7 +35,7 @@ def counted(progress: Progress, stage: str, total: int) -> Callable[[Any], np.nd
     """Returns a function that moves an array to the host, and reports the count of calls."""
     done = 0
 
-    def tell(array: Any) -> np.ndarray:
+    def tell(array: object) -> np.ndarray:
         nonlocal done
         array, done = np.asarray(array), done + 1
         progress(stage, done, total)

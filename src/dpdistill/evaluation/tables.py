@@ -323,7 +323,7 @@ def _metrics(mode: str, classes: int) -> tuple[str, ...]:
 
 
 def _score_one(
-    name: str, model: Any, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
+    name: str, model: object, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
 ) -> ClassifierScore:
     """Fits and scores one classifier."""
     from sklearn.metrics import f1_score

@@ -30,18 +30,18 @@ along = jax.jit(lambda rule, gradient: rule(gradient)[0])
 """Returns gradients by pixels (n, h, w, c) from gradients by features (n, d) and their chain rule."""
 
 
-def encode_slices(encoder: Any, X: Array | np.ndarray) -> np.ndarray:
+def encode_slices(encoder: object, X: Array | np.ndarray) -> np.ndarray:
     """Returns features (m, d) float32 of a support set, with as many records at a time as fit a processor's cache."""
     return _in_slices(partial(encode, encoder), X)
 
 
-def pull_back_slices(encoder: Any, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def pull_back_slices(encoder: object, X: Array | np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """Returns gradients by pixels (m, h, w, c) from gradients by features (m, d), with as many records at a time."""
     return _in_slices(partial(pull_back, encoder), X, gradient.astype(np.float32))
 
 
 def encode_slices_with_chain_rule(
-    encoder: Any, X: Array | np.ndarray
+    encoder: object, X: Array | np.ndarray
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """Returns features (m, d) float32 of a support set, and a function from gradients by features to those by pixels.
 

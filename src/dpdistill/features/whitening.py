@@ -11,7 +11,7 @@ from jax import Array
 
 from dpdistill.features.scattering import ScatterNet
 from dpdistill.features.unit import unit_rows
-from dpdistill.public_images.auxiliary import Drawn, Silhouettes
+from dpdistill.public_images.image_source import Drawn, Silhouettes
 from dpdistill.recipe import features as recipe
 from dpdistill.recipe.parts import implement
 

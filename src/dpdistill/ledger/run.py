@@ -28,6 +28,7 @@ from dpdistill.ledger.database import (
 from dpdistill.ledger.dataset import DatasetLedger, Nonces
 from dpdistill.ledger.folder import RUN_LEDGER, archive_ledger, lock_folder, make_folder
 from dpdistill.query import Event, Release
+from dpdistill.recipe.earlier_names import current_recipe
 
 MEMORY = ":memory:"
 _RUN_FORMAT = 0x64700003
@@ -47,7 +48,8 @@ class RunRecord:
 
     Args:
         run_id: random name of the run.
-        recipe, schedule: recipe and schedule at the start of the run.
+        recipe: recipe at the start of the run, with the current names of its fields.
+        schedule: schedule at the start of the run.
         events: events of the committed rounds.
         nonces: nonces of the round before the last, and of the last (`DatasetLedger`).
     """
@@ -143,7 +145,7 @@ class RunLedger:
                 check_format(db, path, _RUN_FORMAT)
                 with transaction(db, "BEGIN"):
                     run_id, recipe, schedule = db.execute("SELECT run_id, recipe, schedule FROM run").fetchone()
-                    texts = json.loads(recipe), Schedule.from_json(schedule)
+                    texts = current_recipe(json.loads(recipe)), Schedule.from_json(schedule)
                     return RunRecord(run_id, *texts, _events(db), _nonces(db))
             except LedgerError:
                 raise
@@ -307,8 +309,8 @@ def _canonical(recipe: dict) -> str:
 
 
 def same_recipe(one: dict, other: dict) -> bool:
-    """Returns whether two recipes are equal, except for the origin of public facts in their schemas."""
-    return without_origin_of_facts(one) == without_origin_of_facts(other)
+    """Returns whether two recipes are equal, apart from the origin of public facts and earlier names of fields."""
+    return without_origin_of_facts(current_recipe(one)) == without_origin_of_facts(current_recipe(other))
 
 
 def without_origin_of_facts(recipe: dict) -> dict:

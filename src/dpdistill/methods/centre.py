@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.fft import dctn, idctn
 
-from dpdistill.public_images.auxiliary import Drawn
+from dpdistill.public_images.image_source import Drawn
 
 PICTURES = Drawn(pictures=200, seed=0)
 """Number of images; mean features then differ from their limit by a tenth of a record's features."""

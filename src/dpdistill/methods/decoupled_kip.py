@@ -85,7 +85,7 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         moved = descent.along(X, self.pull(state, schema), progress)
         return self.distilled(np.asarray(moved.X), state, schema)
 
-    def distilled(self, X: np.ndarray, state: Any, schema: Schema) -> Distilled:
+    def distilled(self, X: np.ndarray, state: object, schema: Schema) -> Distilled:
         """Returns the images with the released classifier."""
         y = labels(len(schema.classes), self.per_class)
         beside = {"classifier": self.classifier(state), "encoder": self.kernel.encoder}
@@ -96,7 +96,7 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         W = state["W"] - state["B"] @ (state["B"].T @ state["W"]) if self.means else state["W"]
         return (W - W.mean(1, keepdims=True)).astype(np.float32)
 
-    def pull(self, state: Any, schema: Schema) -> Pull:
+    def pull(self, state: object, schema: Schema) -> Pull:
         """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""
         encoder, W = self.kernel.encoder, self.classifier(state)
         Y_s = one_hot(labels(len(schema.classes), self.per_class * self.expand**2), len(schema.classes))

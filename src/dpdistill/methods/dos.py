@@ -103,7 +103,7 @@ class DOS(recipe.DOS, Method):
         return 4 * self.networks * (1 + self.subspace) * self._dimension(schema.shape) if self.subspace else 0
 
     @partial(jax.jit, static_argnums=(0, 3))
-    def _network(self, key: Array, t: Array | int, shape: tuple[int, ...], blocks: Any = None) -> Any:
+    def _network(self, key: Array, t: Array | int, shape: tuple[int, ...], blocks: object = None) -> Any:
         """Returns params of network t, random unless blocks are passed, with all features and no centre."""
         params = network(key, t, shape, self.width, self.strategies)
         return params if blocks is None else {**params, "blocks": blocks}
@@ -119,7 +119,7 @@ class DOS(recipe.DOS, Method):
         return space
 
     def _public(self, shape: tuple[int, ...]) -> np.ndarray:
-        images = self.auxiliary.images(shape)
+        images = self.public_images.images(shape)
         if len(images) <= self.subspace:
             raise ValueError(f"Expected more public images than subspace={self.subspace}; got {len(images)}.")
         return images
@@ -131,7 +131,7 @@ class DOS(recipe.DOS, Method):
             **known["spaces"][t],
         }
 
-    def known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
+    def known(self, state: object, progress: Progress = no_progress) -> dict[str, Any]:
         """Returns the inputs of `params` for all networks, with centres and directions, which take time."""
         spaces = []
         for t in range(self.networks):
@@ -178,7 +178,7 @@ class DOS(recipe.DOS, Method):
             return {**after, "cells": np.clip(state["pilot"][0][:, None] + means, -1.0, 1.0).astype(np.float32)}
         return {**after, "pilot": np.clip(means, -1.0, 1.0).reshape(state["pilot"].shape).astype(np.float32)}
 
-    def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
+    def finish(self, state: object, schema: Schema, progress: Progress = no_progress) -> Distilled:
         y = labels(len(schema.classes), self.per_class)
         descent = Descent(self.learning_rate, self.steps, self.average)
         known = self.known(state, progress)
@@ -237,7 +237,7 @@ class DOS(recipe.DOS, Method):
         order, passes = np.random.default_rng(self.image_seed), -(-steps // self.networks)
         return np.concatenate([order.permutation(self.networks) for _ in range(passes)])[:steps]
 
-    def pull(self, state: Any, known: dict[str, Any]) -> Pull:
+    def pull(self, state: object, known: dict[str, Any]) -> Pull:
         """Returns the pull towards one released signal per step, by the tiles of the images."""
         (counts, targets), turns = self._targets(state, self._followed), self._signal_order(self.steps)
         matrices = averaging(self._tiles_of(counts))
@@ -314,7 +314,7 @@ class SignalMatch(ClassLoss):
 
 
 def _gradient_of(
-    method: DOS, images: Array, params: Any, target: np.ndarray, matrices: np.ndarray, weights: np.ndarray
+    method: DOS, images: Array, params: object, target: np.ndarray, matrices: np.ndarray, weights: np.ndarray
 ) -> Array:
     """Returns the gradient of one signal's loss; a CPU sums groups of classes that fit its cache."""
     classes, _, each = matrices.shape
@@ -329,7 +329,7 @@ def _gradient_of(
 
 
 @partial(jax.jit, static_argnums=0)
-def _gradient(method: DOS, images: Array, params: Any, target: Array, matrices: Array, weights: Array) -> Array:
+def _gradient(method: DOS, images: Array, params: object, target: Array, matrices: Array, weights: Array) -> Array:
     query = method.query()
 
     def loss(images: Array) -> Array:

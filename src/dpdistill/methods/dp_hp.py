@@ -93,7 +93,7 @@ class ProductQuery:
             product = (product[..., :, None] * v[..., None, factor]).reshape(*v.shape[:-1], -1)
         return product
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.features(params, x.ravel())
 
 

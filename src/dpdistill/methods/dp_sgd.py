@@ -43,10 +43,10 @@ class GradientQuery:
     encoder: Any = None
     by_class = False
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         x = x.reshape(1, 1, 1, -1) if self.encoder is not None else x[None]
 
-        def loss(params: Any) -> Array:
+        def loss(params: object) -> Array:
             return -jax.nn.log_softmax(self.network.apply(params, x)[0])[y]
 
         return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(jax.grad(loss)(params))])
@@ -120,7 +120,7 @@ def _reshape(flat: np.ndarray, like: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _scores(method: DPSGD, params: Any, X: Array) -> Array:
+def _scores(method: DPSGD, params: object, X: Array) -> Array:
     if method.sees == "features":
         X = method.kernel.encoder(X).reshape(len(X), 1, 1, -1)
     return method.net.apply(params, X)

@@ -42,7 +42,7 @@ class GeneratorMethod(recipe.GeneratorRecipe, Method):
         """Returns the initial state of the embedding rounds."""
 
     @abstractmethod
-    def ask_embedding(self, state: Any, t: int) -> tuple[Query, Any]:
+    def ask_embedding(self, state: object, t: int) -> tuple[Query, Any]:
         """Returns the query of round t, and its params."""
 
     def tell_embedding(self, state: Any, release: Release) -> Any:
@@ -50,7 +50,7 @@ class GeneratorMethod(recipe.GeneratorRecipe, Method):
         return {**state, "sums": release.value.astype(np.float32)}
 
     @abstractmethod
-    def trained(self, state: Any, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
+    def trained(self, state: object, schema: Any, progress: Progress) -> tuple[Generator, np.ndarray]:
         """Returns a generator that matches the embeddings, and released counts per class, (classes,)."""
 
     def init(self, key: Array, schema: Any) -> Any:

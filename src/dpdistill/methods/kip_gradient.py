@@ -31,7 +31,7 @@ def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target:
     return jnp.mean(jnp.square(kernel(x[None], X_s)[0] @ alpha - target)) / 2
 
 
-def target_of(y: Array, classes: int, dtype: Any) -> Array:
+def target_of(y: Array, classes: int, dtype: object) -> Array:
     """Returns the one-hot class minus 1 / classes."""
     return jax.nn.one_hot(y, classes, dtype=dtype) - 1.0 / classes
 
@@ -49,19 +49,19 @@ class CountQuery:
     encoder: None = None
     error_bound: float = 0.0
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return jax.nn.one_hot(y, self.classes)
 
-    def prepare(self, params: Any) -> Any:
+    def prepare(self, params: object) -> Any:
         return params
 
-    def coefficients(self, params: Any, x: Array, y: Array) -> Array:
+    def coefficients(self, params: object, x: Array, y: Array) -> Array:
         return jax.nn.one_hot(y, self.classes, dtype=jnp.float64)
 
-    def norm(self, params: Any, coefficients: Array) -> Array:
+    def norm(self, params: object, coefficients: Array) -> Array:
         return jnp.ones(())
 
-    def weighted_sum(self, params: Any, coefficients: Array, w: Array) -> Array:
+    def weighted_sum(self, params: object, coefficients: Array, w: Array) -> Array:
         return w @ coefficients
 
 
@@ -221,7 +221,7 @@ class FCNTKGradient:
         G = params["X_s"] @ params["X_s"].T
         return {**params, "G": G, "T": _biquadratic_form(params["alpha"], params["k1"], G)}
 
-    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, ...]:
+    def coefficients(self, params: object, x: Array, y: Array) -> tuple[Array, ...]:
         return self._coefficients(params, x.astype(jnp.float64), y)
 
     def _coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, ...]:

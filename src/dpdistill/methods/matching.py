@@ -67,7 +67,7 @@ class PixelQuery(Counting):
     def clip_norm(self) -> float:
         return math.sqrt(self.dimension / (1.0 - self.count_coordinate**2))
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.beside_count(x.ravel())
 
 
@@ -94,7 +94,7 @@ class EmbeddingQuery(Counting):
         """Returns the divisor of a loss, which makes a step independent of the clip norm."""
         return self.bound**2
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.beside_count(clip(features(params, x[None])[0], self.bound))
 
 
@@ -109,7 +109,7 @@ class PlainEmbeddingQuery:
     bound: float = math.inf
     scale: float = 1.0
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return jnp.concatenate([jnp.ones(1), features(params, x[None])[0]])
 
 
@@ -122,12 +122,12 @@ def features(params: Any, X: Array) -> Array:
     return phi if params["directions"] is None else phi @ params["directions"]
 
 
-def mean_features(params: Any, images: np.ndarray) -> np.ndarray:
+def mean_features(params: object, images: np.ndarray) -> np.ndarray:
     """Returns the mean (d,) of the features of images (n, h, w, c), float32."""
     return _features_of(params, images).mean(0).astype(np.float32)
 
 
-def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+def principal_directions(params: object, images: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns mean (d,) and first `rank` principal directions (d, rank) of public images' features, float32.
 
     Args:
@@ -146,7 +146,7 @@ def principal_directions(params: Any, images: np.ndarray, rank: int) -> tuple[np
 _features = jax.jit(features)
 
 
-def _features_of(params: Any, images: np.ndarray) -> np.ndarray:
+def _features_of(params: object, images: np.ndarray) -> np.ndarray:
     """Returns the features (n, d) of images, computed in chunks, float64."""
     pixels = math.prod(images.shape[:3])
     chunks = np.array_split(images, min(len(images), -(-pixels // PUBLIC_PIXELS)))

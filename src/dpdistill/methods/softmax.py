@@ -52,7 +52,7 @@ class SoftmaxQuery:
         phi = read(x, params.dtype)
         return jnp.outer(phi, _residuals(params, phi, y, self.classes))
 
-    def prepare(self, params: Any) -> Any:
+    def prepare(self, params: object) -> Any:
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
@@ -60,11 +60,11 @@ class SoftmaxQuery:
         dtype = jnp.promote_types(x.dtype, jnp.float32)
         return x, unit_of(x, dtype) * _residuals(params.astype(dtype), read(x, dtype), y, self.classes)
 
-    def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
+    def norm(self, params: object, coefficients: tuple[Array, Array]) -> Array:
         phi, residual = (a.astype(jnp.float64) for a in coefficients)
         return jnp.sqrt(jnp.sum(jnp.square(residual)) * jnp.sum(jnp.square(phi))) * (1 + 2.0**-20)
 
-    def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
+    def weighted_sum(self, params: object, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, residuals = coefficients[0], coefficients[1].astype(jnp.float64)
         return _by_columns((w[:, None] * residuals).T, X).T
 

@@ -46,10 +46,10 @@ class Stepwise(recipe.Stepwise, Method):
             "images": self.descent().start(images),
         }
 
-    def ask(self, state: Any) -> tuple[Any, Any]:
+    def ask(self, state: object) -> tuple[Any, Any]:
         return self.query(), _params(self, state)
 
-    def tell(self, state: Any, release: Release) -> Any:
+    def tell(self, state: object, release: Release) -> Any:
         return _step(self, state, _params(self, state), jnp.asarray(release.value, jnp.float32))
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:

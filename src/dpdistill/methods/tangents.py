@@ -129,19 +129,19 @@ class TangentQuery(Counting):
         parts = [jnp.einsum("c,i,k->ick", own, a, b) for a, b in zip(inputs, outputs, strict=True)]
         return jnp.concatenate([self.count * own, *(self.bound * scale * part.ravel() for part in parts)])
 
-    def prepare(self, params: Any) -> Any:
+    def prepare(self, params: object) -> Any:
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Tangent, Array]:
         found = tangent(params, x.ravel() / self.length_scale, self.classes)
         return found, jax.nn.one_hot(y, self.classes, dtype=found.scale.dtype)
 
-    def norm(self, params: Any, coefficients: tuple[Tangent, Array]) -> Array:
+    def norm(self, params: object, coefficients: tuple[Tangent, Array]) -> Array:
         (inputs, outputs, scale), own = jax.tree.map(lambda a: a.astype(jnp.float64), coefficients)
         square = self.count**2 + jnp.square(self.bound * scale) * _square(inputs, outputs)
         return jnp.sqrt(square * jnp.sum(jnp.square(own))) * (1 + 2.0**-20)
 
-    def weighted_sum(self, params: Any, coefficients: tuple[Tangent, Array], w: Array) -> Array:
+    def weighted_sum(self, params: object, coefficients: tuple[Tangent, Array], w: Array) -> Array:
         (inputs, outputs, scale), own = jax.tree.map(lambda a: a.astype(jnp.float64), coefficients)
         shares = own * w[:, None]
         parts = [self.count * shares.sum(0)]
@@ -219,28 +219,28 @@ class ConvolutionTangentQuery(MeanEmbedding):
     def error_bound(self) -> float:
         return (MOST_ROWS + 8) * ROUNDING * self.clip_norm
 
-    def features(self, params: Any, X: Array) -> Array:
+    def features(self, params: object, X: Array) -> Array:
         """Returns phi(X), (..., D), of flat records (..., d)."""
         found = jax.vmap(lambda x: self._gradient(params, x))(X.reshape(-1, X.shape[-1]))
         return found.reshape(*X.shape[:-1], -1)
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         phi, own = self.coefficients(params, x, y)
         return jnp.concatenate([self.count * own, (self.bound * jnp.outer(own, phi)).ravel()])
 
-    def prepare(self, params: Any) -> Any:
+    def prepare(self, params: object) -> Any:
         return params
 
-    def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
+    def coefficients(self, params: object, x: Array, y: Array) -> tuple[Array, Array]:
         phi = self._gradient(params, x.ravel())
         return phi, jax.nn.one_hot(y, self.classes, dtype=phi.dtype)
 
-    def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
+    def norm(self, params: object, coefficients: tuple[Array, Array]) -> Array:
         phi, own = (a.astype(jnp.float64) for a in coefficients)
         square = self.count**2 + self.bound**2 * jnp.sum(jnp.square(phi))
         return jnp.sqrt(square * jnp.sum(jnp.square(own))) * (1 + 2.0**-20)
 
-    def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
+    def weighted_sum(self, params: object, coefficients: tuple[Array, Array], w: Array) -> Array:
         phi, own = (a.astype(jnp.float64) for a in coefficients)
         shares = own * w[:, None]
         return _concatenate([self.count * shares.sum(0), (shares.T @ (self.bound * phi)).ravel()])

@@ -30,10 +30,10 @@ class MeanEmbedding(Counting, ABC):
     clip_norm = 1.0
 
     @abstractmethod
-    def features(self, params: Any, X: Array) -> Array:
+    def features(self, params: object, X: Array) -> Array:
         """Returns phi(X), (..., D), of flat records (..., d)."""
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         return self.beside_count(self.bound * self.features(params, x.ravel()))
 
 
@@ -41,7 +41,7 @@ class Loss(ABC):
     """Loss of generated records; hashable, so that a step compiles once."""
 
     @abstractmethod
-    def gradient(self, params: Any, X: Array, step: Array | int) -> Any:
+    def gradient(self, params: object, X: Array, step: Array | int) -> Any:
         """Returns the gradient of the sum over the classes with respect to records X, (classes, m, d)."""
 
 
@@ -49,10 +49,10 @@ class ClassLoss(Loss):
     """Loss per class, (classes,), as a function of (params, X, step)."""
 
     @abstractmethod
-    def __call__(self, params: Any, X: Array, step: Array) -> Array: ...
+    def __call__(self, params: object, X: Array, step: Array) -> Array: ...
 
     @partial(jax.jit, static_argnums=0)
-    def gradient(self, params: Any, X: Array, step: Array | int) -> Array:
+    def gradient(self, params: object, X: Array, step: Array | int) -> Array:
         return jax.grad(lambda X: jnp.sum(self(params, X, jnp.asarray(step))))(X)
 
 
@@ -101,7 +101,7 @@ class Training:
         X = soft + jax.lax.stop_gradient(drawn - soft) if self.how.hard else soft
         return X.reshape(classes, len(codes) // classes, -1)
 
-    def step(self, moved: DescentState, params: Any, shares: Array, key: Array, t: Array | int) -> DescentState:
+    def step(self, moved: DescentState, params: object, shares: Array, key: Array, t: Array | int) -> DescentState:
         """Returns the state after step t, with new codes for an equal number of records per class, at least 2."""
         classes, key = len(self.schema.classes), jax.random.fold_in(key, t)
         n = classes * max(2, self.how.batch // classes)
@@ -118,7 +118,7 @@ class Training:
     def _update(self, moved: DescentState, back: Any, gradient: Array, t: Array | int) -> DescentState:
         return self.descent.step(moved, *back(gradient), t)
 
-    def train(self, params: Any, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
+    def train(self, params: object, counts: np.ndarray, key: Array, progress: Progress) -> Generator:
         """Minimises sum_c share_c loss_c over the weights, with new codes at every step.
 
         Classes are weighted by their released shares, since a small class has a noisy mean embedding.

@@ -16,13 +16,13 @@ from dpdistill.networks.network import Network
 from dpdistill.schema.errors import DataError
 
 
-def named(params: Any) -> dict[str, Any]:
+def named(params: object) -> dict[str, Any]:
     """Returns the arrays of a network's parameters by their names, such as "blocks/0/kernel"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
 
 
-def write_parameters(path: str | Path, params: Any) -> None:
+def write_parameters(path: str | Path, params: object) -> None:
     """Writes an .npz file with one array per parameter, by the names of `named`."""
     np.savez(path, **{name: np.asarray(value) for name, value in named(params).items()})  # type: ignore[arg-type]
 
@@ -90,7 +90,7 @@ def _arrays(path: str | Path, title: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _shapes(params: Any) -> dict[str, tuple[int, ...]]:
+def _shapes(params: object) -> dict[str, tuple[int, ...]]:
     return {name: leaf.shape for name, leaf in named(params).items()}
 
 

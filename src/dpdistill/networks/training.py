@@ -142,7 +142,7 @@ class Classifier(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def _logits(network: Network, params: Any, X: Array) -> Array:
+def _logits(network: Network, params: object, X: Array) -> Array:
     return network.apply(params, X)
 
 
@@ -166,7 +166,7 @@ def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
     return optax.chain(optax.add_decayed_weights(decay), optax.sgd(rate, training.momentum))
 
 
-def _as_matrices(params: Any) -> Any:
+def _as_matrices(params: object) -> Any:
     """Returns how Muon reshapes kernels of convolutions (h, w, in, out) to matrices; None for parameters of Adam."""
     as_matrix = optax.contrib.MuonDimensionNumbers(reduction_axis=(0, 1, 2), output_axis=3)
     return jax.tree.map(lambda leaf: as_matrix if leaf.ndim == 4 else None, params)
@@ -201,9 +201,9 @@ def _mixed(key: Array, X: Array, Y: Array, a: float) -> tuple[Array, Array]:
 
 @partial(jax.jit, static_argnames=("network", "scores", "jacobian"))
 def _gradient(
-    network: Network, params: Any, X: Array, Y: Array, slopes: Slopes | None, scores: bool, jacobian: float
+    network: Network, params: object, X: Array, Y: Array, slopes: Slopes | None, scores: bool, jacobian: float
 ) -> Any:
-    def loss(params: Any) -> Array:
+    def loss(params: object) -> Array:
         if slopes is None:
             outputs = network.apply(params, X)
             return jnp.square(outputs - Y).mean(1).sum() if scores else optax.softmax_cross_entropy(outputs, Y).sum()
@@ -228,7 +228,7 @@ def _update(params: Any, opt_state: Any, gradients: list, size: int, training: T
 
 
 def train_classifier(
-    key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None = None, params: Any = None
+    key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None = None, params: object = None
 ) -> Classifier:
     """Returns a network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores.
 
@@ -316,8 +316,8 @@ def _in_one_loop(start: _Start, training: Training) -> Classifier:
 
 @partial(jax.jit, static_argnames=("training", "size", "steps"))
 def _many(
-    params: Any,
-    opt_state: Any,
+    params: object,
+    opt_state: object,
     t: int,
     until: int,
     key: Array,

@@ -23,7 +23,7 @@ class Refused(ValueError):
     """The fault of a function, in one sentence of public facts."""
 
 
-def in_double(name: str, expected: tuple[int, ...] | None, f: Any, *abstract: Any) -> Any:
+def in_double(name: str, expected: tuple[int, ...] | None, f: object, *abstract: Any) -> Any:
     """Returns f's result after checking that f has no side effects, the expected shape, and float64 arithmetic."""
     jaxpr, out = trace(f, *abstract)
     if expected is not None and (out.shape != expected or out.dtype != jnp.float64):
@@ -50,7 +50,7 @@ def compiles_float16() -> bool:
     return True
 
 
-def _refuse_float16(jaxpr: Any) -> None:
+def _refuse_float16(jaxpr: object) -> None:
     """Refuses float16 if it cannot be compiled: otherwise the run would fail after its budget is reserved."""
     for one in _with_inner(jaxpr):
         variables = (*one.invars, *one.constvars, *(variable for equation in one.eqns for variable in equation.outvars))
@@ -61,7 +61,7 @@ def _refuse_float16(jaxpr: Any) -> None:
             )
 
 
-def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
+def _refuse_side_effects(jaxpr: object, allowed: tuple[str, ...] = ()) -> None:
     jaxprs = list(_with_inner(jaxpr))
     for name in (equation.primitive.name for one in jaxprs for equation in one.eqns):
         if name not in allowed and any(word in name for word in FORBIDDEN):
@@ -70,7 +70,7 @@ def _refuse_side_effects(jaxpr: Any, allowed: tuple[str, ...] = ()) -> None:
         raise Refused("The query is refused: it has side effects, which can leak records.")
 
 
-def _refuse_narrow(of: str, jaxpr: Any) -> None:
+def _refuse_narrow(of: str, jaxpr: object) -> None:
     """Refuses arithmetic below float64 or in short integers, and floats rounded to integers: no bound covers these."""
     for equation in (equation for one in _with_inner(jaxpr) for equation in one.eqns):
         name, precision = equation.primitive.name, equation.params.get("precision")

@@ -97,7 +97,7 @@ def _extremes(dtype: np.dtype) -> tuple[float, float]:
     return np.iinfo(dtype).max, np.iinfo(dtype).min
 
 
-def _bits(tree: Any) -> list[np.ndarray]:
+def _bits(tree: object) -> list[np.ndarray]:
     """Returns the bytes of every row of every array, (m, bytes)."""
     arrays = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(tree)]
     return [a.reshape(len(a), -1).view(np.uint8) for a in arrays]

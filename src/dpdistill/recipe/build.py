@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from dpdistill.public_images.auxiliary import Drawn, PublicImages
+from dpdistill.public_images.image_source import Drawn, PublicImages
+from dpdistill.recipe.earlier_names import current_fields
 from dpdistill.recipe.fields import Recipe, to_json
 from dpdistill.recipe.kernels import FCNTK, KERNELS, Kernel
 from dpdistill.recipe.methods import RECIPES, check_method
@@ -22,8 +23,8 @@ def _parts(value: object) -> dict[str, Any]:
     return parts
 
 
-AUXILIARY = (Drawn(), PublicImages("", 2))
-KINDS = {name: part for value in (*KERNELS.values(), *AUXILIARY) for name, part in _parts(value).items()}
+PUBLIC_IMAGES = (Drawn(), PublicImages("", 2))
+KINDS = {name: part for value in (*KERNELS.values(), *PUBLIC_IMAGES) for name, part in _parts(value).items()}
 """Kinds that a saved recipe may name (kernels, their parts, public images), each with an example."""
 
 
@@ -73,10 +74,10 @@ def from_fields(name: str, values: dict[str, Any]) -> Recipe:
         DataError: an unknown method or field, or a value that the method refuses.
     """
     fields = fields_of(name)
-    unknown = set(values) - set(fields)
-    if unknown:
-        raise DataError(f"Method {name} has no field {', '.join(sorted(map(repr, unknown)))}.")
     try:
+        values = current_fields(name, values)
+        if unknown := set(values) - set(fields):
+            raise DataError(f"Method {name} has no field {', '.join(sorted(map(repr, unknown)))}.")
         values = {field: _part(field, fields[field].default, value) for field, value in values.items()}
         recipe = RECIPES[name](**values)
         recipe.plan()
@@ -101,7 +102,7 @@ def from_json(value: Any) -> Any:
     example = KINDS.get(str(value.get("kind")))
     if example is None:
         raise DataError(f"Unknown kind {value.get('kind')!r}: expected one of {', '.join(KINDS)}.")
-    fields = {name: item for name, item in value.items() if name != "kind"}
+    fields = current_fields(value["kind"], {name: item for name, item in value.items() if name != "kind"})
     known = {field.name: field for field in dataclasses.fields(example) if field.compare}
     unknown = set(fields) - set(known)
     if unknown:

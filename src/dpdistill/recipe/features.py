@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
-from dpdistill.public_images.auxiliary import Drawn, Silhouettes, check_drawn
-from dpdistill.recipe.networks import check_multiple, check_positive
-from dpdistill.recipe.parts import Part
+from dpdistill.public_images.image_source import Drawn, Silhouettes
+from dpdistill.recipe.networks import MOST_SEED, check_multiple
+from dpdistill.recipe.parts import Encoder, Part
+from dpdistill.recipe.rules import part_field
 
 DRAWN_FILTERS = "ed8eaf184e271f0e0b343f2a89cb222a5bed8b28499e13f2e4288bfb9efde06b"
 """SHA-256 of the file of filters; users of a classifier on these features need the same filters."""
@@ -21,18 +21,16 @@ SHAPES_ONLY: ContextVar[bool] = ContextVar("shapes_only", default=False)
 class ScatterNet(Part):
     """Scattering coefficients, optionally standardised within each record."""
 
-    J: int = 2
-    L: int = 8
-    groups: int = 0
+    J: int = part_field(2, ge=1)
+    L: int = part_field(8, ge=1)
+    groups: int = part_field(0, ge=0)
     per_position: bool = False
     normalise: bool = False
     code = "dpdistill.features.scattering"
 
     def __post_init__(self) -> None:
-        for name, value in (("J", self.J), ("L", self.L)):
-            if value < 1:
-                raise ValueError(f"Expected {name}={value} >= 1.")
-        if self.groups < 0 or (self.groups and self.channels % self.groups):
+        super().__post_init__()
+        if self.groups and self.channels % self.groups:
             raise ValueError(f"Expected groups={self.groups} that divide {self.channels} channels, or 0.")
 
     @property
@@ -46,39 +44,27 @@ class WhiteScatterNet(Part):
     """Scattering whose channels are decorrelated by generated images."""
 
     scattering: ScatterNet = ScatterNet(groups=27, normalise=True)
-    strength: float = 1.0
+    strength: float = part_field(1.0, gt=0)
     pictures: Drawn | Silhouettes | None = None
     code = "dpdistill.features.whitening"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.strength < float("inf"):
-            raise ValueError(f"Expected strength={self.strength} > 0 and finite.")
-        check_drawn(self.pictures)
 
 
 @dataclass(frozen=True)
 class Deskewed(Part):
     """Features of a record that is deskewed, centred and rescaled first."""
 
-    encoder: Any
-    strength: float = 0.7
-    height: float = 0.36
-    width: float = 0.28
+    encoder: Encoder
+    strength: float = part_field(0.7, ge=0, le=1)
+    height: float = part_field(0.36, gt=0)
+    width: float = part_field(0.28, gt=0)
     code = "dpdistill.features.deskew"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.strength <= 1:
-            raise ValueError(f"Expected strength={self.strength} from 0 to 1.")
-        for name, value in (("height", self.height), ("width", self.width)):
-            if not 0 < value < float("inf"):
-                raise ValueError(f"Expected {name}={value} > 0 and finite.")
 
 
 @dataclass(frozen=True)
 class Mirrored(Part):
     """Features that are equal for a record and its mirror image."""
 
-    encoder: Any
+    encoder: Encoder
     code = "dpdistill.features.mirror"
 
 
@@ -86,32 +72,21 @@ class Mirrored(Part):
 class Normalised(Part):
     """Features normalised at every position and centred by generated images."""
 
-    encoder: Any
+    encoder: Encoder
     channels: int
-    floor: float = 0.1
-    power: float = 0.7
+    floor: float = part_field(0.1, gt=0)
+    power: float = part_field(0.7, gt=0, le=1)
     pictures: Drawn | Silhouettes | None = None
     code = "dpdistill.features.normalised"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.floor < float("inf"):
-            raise ValueError(f"Expected floor={self.floor} > 0 and finite.")
-        if not 0 < self.power <= 1:
-            raise ValueError(f"Expected power={self.power} in (0, 1].")
-        check_drawn(self.pictures)
 
 
 @dataclass(frozen=True)
 class GammaCorrected(Part):
     """Features of a record after gamma correction."""
 
-    encoder: Any
-    exponent: float = 1 / 3
+    encoder: Encoder
+    exponent: float = part_field(1 / 3, gt=0, le=1)
     code = "dpdistill.features.gamma_correction"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.exponent <= 1:
-            raise ValueError(f"Expected exponent={self.exponent} in (0, 1].")
 
 
 @dataclass(frozen=True)
@@ -122,6 +97,7 @@ class DrawnNet(Part):
     code = "dpdistill.features.drawn_filters"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.filters != DRAWN_FILTERS:
             raise ValueError(f"Expected the filters of this version, {DRAWN_FILTERS}; got {self.filters}.")
 
@@ -130,12 +106,12 @@ class DrawnNet(Part):
 class Perceptual(Part):
     """Activations of all layers of an untrained ResNet-18."""
 
-    seed: int = 0
-    width: int = 64
-    groups: int = 8
-    classes: int = 10
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    width: int = part_field(64, gt=0)
+    groups: int = part_field(8, gt=0)
+    classes: int = part_field(10, gt=0)
     code = "dpdistill.features.perceptual"
 
     def __post_init__(self) -> None:
-        check_positive(self, "classes")
+        super().__post_init__()
         check_multiple(self, "width", "groups")

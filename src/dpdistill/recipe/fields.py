@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from dpdistill.query import Stage
 from dpdistill.recipe.parts import Part
-from dpdistill.recipe.rules import Bounds, check_fields
+from dpdistill.recipe.rules import Bounds, rules_of
 from dpdistill.schema import AnySchema, Schema
 
 T = TypeVar("T")
@@ -93,11 +94,26 @@ class Recipe(Part, ABC):
             raise TypeError(
                 f"Expected {type(self).__name__}'s origin to begin with 'package default' or 'selected on '."
             )
-        check_fields(self)
+        _check_release_fields(type(self))
+        super().__post_init__()
 
     @abstractmethod
     def plan(self) -> tuple[Stage, ...]:
         """Returns the stages of the run, before any record is read."""
+
+
+@lru_cache(maxsize=512)
+def _check_release_fields(kind: type[Recipe]) -> None:
+    """Refuses a recipe with a field without help, or with a field that cannot be written on the command line."""
+    for each in fields(kind):
+        if "help" not in each.metadata:
+            raise TypeError(f"Expected {kind.__name__}.{each.name} to be a release_field or a finish_field.")
+    for name, rule in rules_of(kind).items():
+        if rule.optional or rule.length is not None:
+            raise TypeError(
+                f"Expected {kind.__name__}.{name} of type int, float, bool, str, Literal of words, "
+                f"tuple[Literal of words, ...] or a class; got {rule.noun}."
+            )
 
 
 def to_json(value: Any) -> Any:

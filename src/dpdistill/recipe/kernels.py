@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from dpdistill.public_images.auxiliary import Silhouettes
+from dpdistill.public_images.image_source import Silhouettes
 from dpdistill.recipe.features import (
     Deskewed,
     DrawnNet,
@@ -18,7 +18,8 @@ from dpdistill.recipe.features import (
     WhiteScatterNet,
 )
 from dpdistill.recipe.networks import LeNet, Network, ResNet18
-from dpdistill.recipe.parts import Part
+from dpdistill.recipe.parts import Encoder, Part
+from dpdistill.recipe.rules import part_field
 
 
 class Kernel(Part):
@@ -37,38 +38,24 @@ class Kernel(Part):
 class FCNTK(Kernel):
     """Neural tangent kernel of an infinitely wide fully connected ReLU network."""
 
-    depth: int = 1
-    w_std: float = 2**0.5
-    b_std: float = 0.1
+    depth: int = part_field(1, ge=1)
+    w_std: float = part_field(2**0.5, gt=0)
+    b_std: float = part_field(0.1, ge=0)
 
     tables = True
     ghost = True
     code = "dpdistill.kernels.fc_ntk"
-
-    def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise ValueError(f"Expected depth={self.depth} >= 1.")
-        if not self.w_std > 0 or not self.b_std >= 0:
-            raise ValueError(f"Expected w_std={self.w_std} > 0 and b_std={self.b_std} >= 0.")
 
 
 @dataclass(frozen=True)
 class ConvNTK(Kernel):
     """Neural tangent kernel of an infinitely wide convolutional network."""
 
-    depth: int = 3
-    w_std: float = math.sqrt(2.0)
-    b_std: float = 0.1
-    chunk: int | None = None
+    depth: int = part_field(3, ge=1)
+    w_std: float = part_field(math.sqrt(2.0), gt=0)
+    b_std: float = part_field(0.1, ge=0)
+    chunk: int | None = part_field(None, ge=1)
     code = "dpdistill.kernels.conv_ntk"
-
-    def __post_init__(self) -> None:
-        for name in ("depth", "w_std", "chunk"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"Expected {name}={value} > 0.")
-        if not self.b_std >= 0:
-            raise ValueError(f"Expected b_std={self.b_std} >= 0.")
 
 
 @dataclass(frozen=True)
@@ -76,22 +63,16 @@ class EmpiricalNTK(Kernel):
     """Tangent kernel of a network at its random initialisation."""
 
     network: Network
-    classes: int = 10
-    chunk: int | None = None
+    classes: int = part_field(10, ge=1)
+    chunk: int | None = part_field(None, ge=1)
     code = "dpdistill.kernels.empirical_ntk"
-
-    def __post_init__(self) -> None:
-        if not self.classes > 0:
-            raise ValueError(f"Expected classes={self.classes} > 0.")
-        if self.chunk is not None and not self.chunk > 0:
-            raise ValueError(f"Expected chunk={self.chunk} > 0.")
 
 
 @dataclass(frozen=True)
 class FeatureKernel(Kernel):
     """Kernel <phi(x), phi(z)> of a fixed feature map phi."""
 
-    encoder: Any
+    encoder: Encoder
     ghost = True
     code = "dpdistill.kernels.feature"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpdistill.recipe.parts import Part
+from dpdistill.recipe.rules import part_field
 
 
 class Network(Part):
@@ -29,17 +30,12 @@ class Network(Part):
         return f"{self.name} ({key} {str(units).strip('(,)')})"
 
 
-def check_positive(network: object, *names: str) -> None:
-    """Refuses fields that are not above 0, or that hold a width not above 0."""
-    for name in names:
-        value = getattr(network, name)
-        if not all(v > 0 for v in (value if isinstance(value, tuple) else (value,))):
-            raise ValueError(f"Expected {name}={value} > 0.")
+MOST_SEED = 2**32 - 1
+"""Largest seed; some methods draw seeds as 32 random bits."""
 
 
 def check_multiple(network: object, name: str, of: str) -> None:
-    """Refuses two fields if one is not above 0, or if the first is no multiple of the second."""
-    check_positive(network, name, of)
+    """Refuses two fields if the first is no multiple of the second."""
     if getattr(network, name) % getattr(network, of):
         raise ValueError(f"Expected {name}={getattr(network, name)} to be a multiple of {of}={getattr(network, of)}.")
 
@@ -48,56 +44,46 @@ def check_multiple(network: object, name: str, of: str) -> None:
 class ConvNet(Network):
     """The ConvNet of the dataset-distillation literature."""
 
-    seed: int = 0
-    width: int = 128
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    width: int = part_field(128, gt=0)
     name = "ConvNet"
     least_side = 2
     code = "dpdistill.networks.network"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "width")
 
 
 @dataclass(frozen=True)
 class MLP(Network):
     """Dense layers with ReLU between them."""
 
-    seed: int = 0
-    widths: tuple[int, ...] = (128, 128)
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    widths: tuple[int, ...] = part_field((128, 128), gt=0)
     name = "MLP"
     code = "dpdistill.networks.network"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "widths")
 
 
 @dataclass(frozen=True)
 class LeNet(Network):
     """LeNet-5 with ReLU."""
 
-    seed: int = 0
-    widths: tuple[int, int, int, int] = (6, 16, 120, 84)
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    widths: tuple[int, int, int, int] = part_field((6, 16, 120, 84), gt=0)
     name = "LeNet"
     least_side = 16
     code = "dpdistill.networks.network"
-
-    def __post_init__(self) -> None:
-        if len(self.widths) != 4:
-            raise ValueError(f"Expected four widths; got {self.widths}.")
-        check_positive(self, "widths")
 
 
 @dataclass(frozen=True)
 class ResNet18(Network):
     """ResNet-18 for small images, with group norm."""
 
-    seed: int = 0
-    width: int = 64
-    groups: int = 8
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    width: int = part_field(64, gt=0)
+    groups: int = part_field(8, gt=0)
     name = "ResNet-18"
     code = "dpdistill.networks.resnet"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_multiple(self, "width", "groups")
 
 
@@ -105,14 +91,15 @@ class ResNet18(Network):
 class VGG11(Network):
     """VGG-11 with group norm and one dense layer."""
 
-    seed: int = 0
-    width: int = 64
-    groups: int = 8
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    width: int = part_field(64, gt=0)
+    groups: int = part_field(8, gt=0)
 
     name = "VGG-11"
     code = "dpdistill.networks.vgg"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_multiple(self, "width", "groups")
 
 
@@ -120,17 +107,17 @@ class VGG11(Network):
 class ViT(Network):
     """A small vision transformer."""
 
-    seed: int = 0
-    patch: int = 4
-    width: int = 128
-    depth: int = 6
-    heads: int = 4
+    seed: int = part_field(0, ge=0, le=MOST_SEED)
+    patch: int = part_field(4, gt=0)
+    width: int = part_field(128, gt=0)
+    depth: int = part_field(6, gt=0)
+    heads: int = part_field(4, gt=0)
 
     name = "ViT"
     code = "dpdistill.networks.vit"
 
     def __post_init__(self) -> None:
-        check_positive(self, "patch", "depth")
+        super().__post_init__()
         check_multiple(self, "width", "heads")
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from dpdistill.recipe.rules import NOUNS, check_fields
 
 
 class Part:
@@ -20,7 +23,16 @@ class Part:
     code: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Refuses fields that contradict each other, in subclasses."""
+        """Refuses values that a field does not allow (`part_field`); subclasses also refuse contradicting fields."""
+        check_fields(self)
+
+
+if TYPE_CHECKING:
+    Encoder = Any  # computing code calls a feature map, but the feature map of a recipe cannot be called
+else:
+    Encoder = Part | Callable
+    NOUNS[Encoder] = "a feature map"
+"""A feature map: a part of a recipe, or a function of the caller."""
 
 
 P = TypeVar("P", bound=Part)

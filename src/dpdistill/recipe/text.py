@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from dpdistill.public_images.auxiliary import Auxiliary
+from dpdistill.public_images.image_source import ImageSource
 from dpdistill.recipe.build import from_fields, kernel_named
+from dpdistill.recipe.earlier_names import current_fields, current_name
 from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.kernels import KERNELS, Kernel
 from dpdistill.recipe.methods import RECIPES, check_method
@@ -29,7 +30,7 @@ def recipe_from_text(
     Raises:
         DataError: an unknown method or field, a field that is stated twice, or a value that is not allowed.
     """
-    return from_fields(method, {**(base or {}), **fields_from_text(method, settings, **stated)})
+    return from_fields(method, {**current_fields(method, base or {}), **fields_from_text(method, settings, **stated)})
 
 
 def fields_from_text(method: str, settings: Iterable[str], **stated: Any) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def fields_from_file(method: str, stated: Mapping[str, Any]) -> dict[str, Any]:
         DataError: an unknown method or field, or an unknown kernel.
     """
     check_method(method)
-    rules = rules_of(RECIPES[method])
+    rules, stated = rules_of(RECIPES[method]), current_fields(method, stated)
     for name in stated:
         _check_field(method, name, rules)
     return {
@@ -72,7 +73,7 @@ def _check_field(method: str, name: str, rules: Mapping[str, Rule]) -> None:
 
 def _split(method: str, settings: Iterable[str], rules: Mapping[str, Rule], taken: Container[str]) -> dict[str, str]:
     """Returns the texts of settings by field; the fields in `taken` must not be among them."""
-    if "auxiliary" in taken and "auxiliary" not in rules:
+    if "public_images" in taken and "public_images" not in rules:
         raise DataError(f"Method {method} reads no public images: leave --public out.")
     if "per_class" in taken and "per_class" not in rules:
         raise DataError(f"Method {method} stores as many records as --set samples=N says: leave --per-class out.")
@@ -81,6 +82,7 @@ def _split(method: str, settings: Iterable[str], rules: Mapping[str, Rule], take
         name, equals, text = setting.partition("=")
         if not equals:
             raise DataError(f"Expected --set field=value; got {setting!r}.")
+        name = current_name(method, name)
         _check_field(method, name, rules)
         if name in texts or name in taken:
             raise DataError(f"The field {name!r} is set twice.")
@@ -97,16 +99,16 @@ def _value(name: str, text: str, rule: Rule) -> Any:
     if rule.kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
     try:
-        return rule.kind(text)
+        return rule.one_kind(text)
     except ValueError:
         return text
 
 
 def _part(field: str, name: Any, rule: Rule) -> Kernel:
     """Returns the kernel of a name, if the field can hold it."""
-    if issubclass(rule.kind, Auxiliary):
+    if issubclass(rule.one_kind, ImageSource):
         raise DataError(f"The field {field!r} is public images: name them with --public DATA, or leave it out.")
-    kernel, wanted = kernel_named(name, field), fields_of_kind(rule.kind)
+    kernel, wanted = kernel_named(name, field), fields_of_kind(rule.one_kind)
     if not isinstance(kernel, wanted):
         able = (name for name, other in KERNELS.items() if isinstance(other, wanted))
         raise DataError(f"The method cannot use {field}={name}: choose among {', '.join(able)}.")

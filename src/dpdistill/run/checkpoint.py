@@ -44,7 +44,7 @@ class Store:
             raise ValueError(f"The checkpoint {self._path} is damaged: restore it from a backup.") from None
         return int(t), state
 
-    def save(self, t: int, state: Any, last: bool = False) -> None:
+    def save(self, t: int, state: object, last: bool = False) -> None:
         """Stores the state before round t, at most every 15 seconds and after the last round."""
         if self._path is not None:
             if not last and time.monotonic() - self._saved_at < EVERY:

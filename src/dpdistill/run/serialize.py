@@ -13,7 +13,7 @@ from dpdistill.storage.growable_array import forget
 from dpdistill.storage.records import Records
 
 
-def pack(tree: Any) -> bytes:
+def pack(tree: object) -> bytes:
     """Returns the leaves of a pytree, in order, as the bytes of an uncompressed .npz."""
     import jax
 
@@ -40,7 +40,7 @@ def unpack(blob: bytes, like: Any) -> Any:
     return jax.tree.unflatten(structure, arrays)
 
 
-def releases_id(run_id: str, state: Any) -> str:
+def releases_id(run_id: str, state: object) -> str:
     """Returns the SHA-256 of a run's random name and a method's last state, which is post-processing of the releases.
 
     Two runs have different names, whatever their states. Two copies of a run folder that were resumed have different

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from dpdistill.schema import DataError, Schema
 from dpdistill.schema.public_facts import CLASSES
-from dpdistill.sources.images import archives, cifar, dicom, digits, folders, idx, listed, npz, objects, parquet, svhn
-from dpdistill.storage import files
+from dpdistill.sources.formats import ImageFormat, image_formats, image_titles, listed, table_formats
+from dpdistill.sources.images import dicom, digits, objects, parquet
 from dpdistill.storage.files import (
     PARTS,
     head,
     is_address,
-    is_gzip,
     list_files,
     list_folders,
     named_part,
@@ -27,17 +24,12 @@ from dpdistill.storage.files import (
     refuse_elsewhere,
     require_file,
     show,
-    unpacking,
 )
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
 from dpdistill.storage.parsed import Raw
 from dpdistill.storage.records import Records
 
-_EXPECTED = (
-    "expected IDX files, CIFAR binary files, a .npz with X and y, or MedMNIST's .npz, SVHN's .mat, Parquet with "
-    "images, or a folder, zip or tar of class folders of PNG, JPEG, TIFF, BMP, WebP or DICOM"
-)
 _FOREIGN = {
     b"\x89PNG": "is a single image; name the folder that holds the class folders",
     b"\xff\xd8\xff": "is a single image; name the folder that holds the class folders",
@@ -49,12 +41,12 @@ _FOREIGN = {
 }
 
 
-Form = Literal["digits", "idx", "cifar", "svhn", "npz", "list", "parquet", "archive", "folders", "object"]
-"""Formats of image data sets."""
+DIGITS, OBJECT = "digits", "object"
+"""Names of sources that are no files: the package's own digits, and a data set object."""
 
 
 def load(
-    source: Any,
+    source: object,
     part: str = "train",
     classes: Classes | None = None,
     bounds: Bounds | None = None,
@@ -122,12 +114,14 @@ def load(
     form = recognise(source)
     if like is not None:
         stated = _stated_by(like, form, stated)
-    elif channels is not None and form not in _PICTURES:
+    elif channels is not None and not _has_channels(form):
         raise DataError(f"{title} has fixed channels: leave out --channels, which is for folders of images.")
-    if labels is not None and form not in _SEVERAL:
-        raise DataError(f"{title} has a single label per image: leave out --labels.")
-    if unit is not None and form not in _WITH_UNITS:
-        raise DataError(f"{title} does not state which images belong to one {unit}: use a .npz file or a CSV list.")
+    if labels is not None and form != OBJECT and not _format(form).labels:
+        several = listed((*(each.labels for each in image_formats()), "data sets"), "and")
+        raise DataError(f"{title} has a single label per image: leave out --labels, which is for {several}.")
+    if unit is not None and not _format(form).units:
+        able = listed(each.units for each in image_formats())
+        raise DataError(f"{title} does not state which images belong to one {unit}: use {able}.")
     with reading(title):
         raw = _read(source, form, part, stated)
         if like is not None and raw.straightened and not like.straightened:
@@ -153,12 +147,16 @@ def _refuse_nothing(title: str, records: Records, part: str, strict: bool) -> No
         )
 
 
-_PICTURES: tuple[Form, ...] = ("folders", "list", "archive", "parquet", "object")
-_WITH_UNITS: tuple[Form, ...] = ("folders", "list", "npz")
-_SEVERAL: tuple[Form, ...] = ("cifar", "parquet", "object")
+def _format(form: str) -> ImageFormat:
+    """Returns the format of a name; a format without facts for sources that are no files."""
+    return next((each for each in image_formats() if each.name == form), ImageFormat(name=form))
 
 
-def part_named(source: Any, part: str) -> tuple[Any, str]:
+def _has_channels(form: str) -> bool:
+    return form == OBJECT or _format(form).channels
+
+
+def part_named(source: object, part: str) -> tuple[Any, str]:
     """Returns a source, as text if it is a path, and its part, which may follow the path."""
     if not isinstance(source, str | os.PathLike):
         return source, part
@@ -170,43 +168,27 @@ def part_named(source: Any, part: str) -> tuple[Any, str]:
     return path, found
 
 
-def _stated_by(like: Schema, form: Form, stated: Stated) -> Stated:
+def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
     """Returns a schema's facts; size and channels only for image files, since other formats have fixed ones."""
     h, w, c = like.shape
     stated = replace(stated, classes=like.classes, bounds=like.bounds, straighten=like.straightened)
-    if form not in _PICTURES:
+    if not _has_channels(form):
         return stated
     return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)
 
 
-def _read(source: Any, form: Form, part: str, stated: Stated) -> Raw:
-    if form == "object":
+def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
+    if form == OBJECT:
         return objects.load_object(source, part, stated)
+    if form == DIGITS:
+        return digits.load_digits(source)
     path = Path(source)
-    single, memory = "file" if not path.is_dir() else "", stated.memory
-    match form:
-        case "digits":
-            return digits.load_digits(source)
-        case "idx":
-            raw = idx.load_file(path, memory) if single else idx.load_folder(path, part, memory)
-        case "cifar":
-            raw = cifar.load_file(path, stated) if single else cifar.load_folder(path, part, stated)
-        case "svhn":
-            raw = svhn.load_file(path) if single else svhn.load_folder(path, part)
-        case "parquet":
-            raw = parquet.load_files([path], stated) if single else parquet.load_folder(path, part, stated)
-        case "npz":
-            return npz.load_file(path, part, stated)
-        case "list":
-            return listed.load_file(path, part, stated)
-        case "archive":
-            return archives.load_archive(path, part, stated)
-        case _:
-            return folders.load_folder(path, part, stated)
-    return replace(raw, notes=(*raw.notes, *files.single_part("file", part))) if single else raw
+    read = _format(form).load_folder if path.is_dir() else _format(form).load_file
+    assert read is not None, form
+    return read(path, part, stated)
 
 
-def recognise(source: Any) -> Form:
+def recognise(source: object) -> str:
     """Returns the format of a source, by its content.
 
     Raises:
@@ -230,65 +212,36 @@ def recognise(source: Any) -> Form:
         return _recognise_folder(path) if path.is_dir() else _recognise_file(path)
 
 
-def _recognise_folder(path: Path) -> Form:
+def _recognise_folder(path: Path) -> str:
     names = [*list_files(path), *list_folders(path)]
-    formats: tuple[tuple[Form, Callable[[list[str]], bool]], ...] = (
-        ("idx", idx.holds_idx),
-        ("cifar", cifar.holds_cifar),
-        ("svhn", svhn.holds_svhn),
-    )
-    for form, holds in formats:
-        if holds(names):
-            return form
-    if parquet.shards(path):
-        return "parquet"
-    if list_folders(path):
-        return "folders"
-    raise DataError(f"{show(path)} holds no known data set: {_EXPECTED}.")
+    for each in image_formats():
+        if each.holds_folder is not None and each.holds_folder(path, names):
+            return each.name
+    raise DataError(f"{show(path)} holds no known data set: expected {image_titles()}.")
 
 
-def _recognise_file(path: Path) -> Form:
-    size = require_file(path)
-    if cifar.is_plain(path):
-        return "cifar"
+def _recognise_file(path: Path) -> str:
+    require_file(path)
+    formats = image_formats()
+    for each in formats:
+        if each.is_file(path):
+            return each.name
+    for each in formats:
+        if each.guess is not None and each.guess(path):
+            return each.name
     start = head(path, 4)
-    named_cifar = cifar.NAMED.fullmatch(path.name) is not None
-    if start[:2] == b"PK":
-        return "archive" if archives.holds_pictures(path) else "npz"
-    if listed.lists_images(path):
-        return "list"
-    if start == idx.IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and cifar.is_whole(_length(path, size))):
-        return "idx"
-    if start == idx.LABELS_MAGIC.to_bytes(4, "big") and not named_cifar:
-        raise DataError(f"{show(path)} is a file of labels; name the images, or the folder of both.")
-    if re.search(r"idx\d?[-.]ubyte", path.name, re.IGNORECASE):
-        expected = idx.IMAGES_MAGIC
-        raise DataError(f"{show(path)} has the magic 0x{start.hex()}; expected 0x{expected:08x} of IDX images.")
-    if not named_cifar and start == svhn.MAGIC[:4]:
-        return "svhn"
-    if not named_cifar and start == parquet.MAGIC and parquet.holds_images(path):
-        return "parquet"
-    if not named_cifar and archives.is_tar(path):
-        return "archive"
-    if _is_cifar(path, size, named_cifar):
-        return "cifar"
     for magic, sentence in _FOREIGN.items():
         if start.startswith(magic[:4]):
             raise DataError(f"{show(path)} {sentence}.")
     if dicom.is_dicom(path):
         raise DataError(f"{show(path)} is a single image; name the folder that holds the class folders.")
-    if start == parquet.MAGIC or re.search(r"\.((csv|tsv|data)(\.gz)?|parquet)$", path.name, re.IGNORECASE):
+    if start == parquet.MAGIC or path.name.lower().removesuffix(".gz").endswith(_of_tables()):
         raise DataError(
             f"{show(path)} looks like a table, which needs a schema: `dpdistill schema draft {show(path)}` writes one "
             "to be reviewed, and --schema names it."
         )
-    raise DataError(f"{show(path)} is no known data set: {_EXPECTED}, or a table with its schema.")
+    raise DataError(f"{show(path)} is no known data set: expected {image_titles()}, or a table with its schema.")
 
 
-def _is_cifar(path: Path, size: int, named: bool) -> bool:
-    return named or ((length := _length(path, size)) > 0 and length % (cifar.IMAGE_BYTES + 1) == 0)
-
-
-def _length(path: Path, size: int) -> int:
-    """Returns the size of a file in bytes, unpacked if gzip."""
-    return sum(map(len, unpacking(path))) if is_gzip(path) else size
+def _of_tables() -> tuple[str, ...]:
+    return tuple(ending for each in table_formats() for ending in each.endings)

@@ -75,7 +75,7 @@ class _WholeDumper(_Dumper):
 _WholeDumper.add_representer(float, _Dumper.represent_number)
 
 
-def dump_yaml(value: Any, *, flow: bool | None = False, whole: bool = False, width: int = 100) -> str:
+def dump_yaml(value: object, *, flow: bool | None = False, whole: bool = False, width: int = 100) -> str:
     """Returns YAML in the order of the keys; YAML 1.1 and 1.2 read every text as a text.
 
     Args:

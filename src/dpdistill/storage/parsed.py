@@ -57,7 +57,7 @@ class Raw:
     inferred: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, units: Any = None, title: str = "", **facts: Any) -> Raw:
+    def of(cls, X: Any, y: Any, units: object = None, title: str = "", **facts: Any) -> Raw:
         """Returns the records of whole arrays.
 
         Args:
@@ -102,7 +102,7 @@ def _require(X: np.ndarray, y: np.ndarray, units: np.ndarray | None) -> None:
         raise DataError("Expected as many units as records.")
 
 
-def require_unmasked(values: Any, name: str) -> None:
+def require_unmasked(values: object, name: str) -> None:
     """Refuses masked values, in an array or in a list of arrays: NumPy would reveal the values under a mask.
 
     Raises:
@@ -121,7 +121,7 @@ def titled(title: str) -> Iterator[None]:
         raise DataError(f"{title}: {error}" if title else str(error)) from None
 
 
-def _as_array(values: Any, name: str, objects: bool = False) -> np.ndarray:
+def _as_array(values: object, name: str, objects: bool = False) -> np.ndarray:
     """Returns values as an array; of Python objects where allowed, such as names in a pandas column."""
     require_unmasked(values, name)
     if objects and isinstance(values, list | tuple) and not any(np.ndim(value) for value in values):

@@ -140,7 +140,7 @@ def label_indices(
     return indices
 
 
-def label_key(label: Any) -> str | int | None:
+def label_key(label: object) -> str | int | None:
     """Returns a label's canonical value: a name in one spelling, or a whole number; None for any other value."""
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")

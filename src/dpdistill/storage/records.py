@@ -21,7 +21,7 @@ class Unshown:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: nothing about its records is shown>"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("Records are private: they cannot be pickled or copied.")
 
 
@@ -150,7 +150,7 @@ class Records(Unshown):
         straighten: bool = False,
         strict: bool = True,
         notes: tuple[str, ...] = (),
-        units: Any = None,
+        units: object = None,
     ) -> Records:
         """Returns records from arrays.
 

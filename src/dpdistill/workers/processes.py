@@ -89,11 +89,11 @@ class Crew(ABC):
         """Starts a worker."""
 
     @abstractmethod
-    def end(self, member: Any) -> None:
+    def end(self, member: object) -> None:
         """Kills a worker, if it exists: a lost one may never end by itself."""
 
     @abstractmethod
-    def ask(self, member: Any, task: Task) -> Any:
+    def ask(self, member: object, task: Task) -> Any:
         """Gives a worker a task and returns a ticket for its answer."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Crew(ABC):
         """Waits for the first ticket that is answered, or whose worker is lost."""
 
     @abstractmethod
-    def answer(self, ticket: Any) -> Any:
+    def answer(self, ticket: object) -> Any:
         """Returns the worker's answer.
 
         Raises:
@@ -220,7 +220,7 @@ class Actors(Crew):
         """Starts an actor."""
         return self._kind.options(num_cpus=1).remote(self._holding, number)
 
-    def end(self, member: Any) -> None:
+    def end(self, member: object) -> None:
         """Kills an actor."""
         self._ray.kill(member)
 
@@ -232,7 +232,7 @@ class Actors(Crew):
         """Returns the first reference with an answer, or without an actor."""
         return self._ray.wait(tickets, num_returns=1)[0][0]
 
-    def answer(self, ticket: Any) -> Any:
+    def answer(self, ticket: object) -> Any:
         """Returns the value of the reference."""
         try:
             return self._ray.get(ticket)

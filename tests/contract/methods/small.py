@@ -21,7 +21,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.methods import METHODS
 from dpdistill.private import checks
-from dpdistill.public_images.auxiliary import Auxiliary, Drawn
+from dpdistill.public_images.image_source import Drawn, ImageSource
 from dpdistill.query import Event, Release
 from dpdistill.recipe import kernels as recipe
 from dpdistill.recipe.rules import Rule, rules_of
@@ -70,7 +70,7 @@ def _small(field: dataclasses.Field, rule: Rule, most: int) -> Any:
 def small_parts(kind: type) -> list[Any]:
     """Small kernels, or public images, that a field of this kind takes."""
     parts = (FCNTK(), SCATTER, PixelKernel(), Drawn(40), Drawn(41))
-    return [part for part in parts if issubclass(kind, recipe.Kernel | Auxiliary) and isinstance(part, kind)]
+    return [part for part in parts if issubclass(kind, recipe.Kernel | ImageSource) and isinstance(part, kind)]
 
 
 def variants(name: str, most: int = 2) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import io
 import math
 import sqlite3
 from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ from contract.postgres import postgres_server
 from pyarrow import parquet
 
 from dpdistill.schema import Column, TableSchema
+from dpdistill.sources.formats import table_formats
 from dpdistill.sources.tables import database, frame, source
 from dpdistill.sources.tables.database import DatabaseQuery
 from dpdistill.sources.tables.load import load_table
@@ -199,7 +202,9 @@ SOURCES = {
     "postgres of decimals": (a_postgres("numeric"), [*DECIMALS, Decimal("NaN"), Decimal("1e40")]),
     "postgres of bytes": (a_postgres("bytea"), of(bytes)),
 }
-"""Each source: what writes its rows, and the values that its columns can hold."""
+"""Each source: what writes its rows, and the values that its columns can hold; that of a new format is in its test."""
+for path in sorted(Path(__file__).parent.glob("test_format_*.py")):
+    SOURCES |= getattr(import_module(path.stem), "SOURCES", {})
 
 
 @pytest.fixture(scope="module")
@@ -257,4 +262,6 @@ def test_every_source_of_tables_is_here():
         for value in vars(module).values()
         if isinstance(value, type) and hasattr(value, "batches") and value.__module__ == module.__name__
     }
-    assert classes - {"Table"} == {"_Csv", "_Parquet", "Frame", "Rows"}
+    assert classes - {"Table"} == {"Frame", "Rows"}
+    for each in table_formats():
+        assert any(name.startswith(each.title.split()[0].lower()) for name in SOURCES), each.title

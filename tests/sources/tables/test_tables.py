@@ -429,7 +429,7 @@ FIELDS = ("1", "2.5", "", "a\nb", 'say ""no""\r\n', "x,y", '"', "\n", "\ufeffb")
 
 
 def test_a_row_may_lie_anywhere_among_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpdistill.sources.tables.source._BLOCK", 50)
+    monkeypatch.setattr("dpdistill.sources.tables.csv_file._BLOCK", 50)
     rng = np.random.default_rng(0)
     rows = [[FIELDS[k] for k in rng.integers(len(FIELDS), size=3)] for _ in range(400)]
     for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
@@ -444,7 +444,7 @@ def test_a_row_may_lie_anywhere_among_blocks(tmp_path, monkeypatch):
 
 
 def test_a_quote_inside_of_a_field_opens_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpdistill.sources.tables.source._BLOCK", 50)
+    monkeypatch.setattr("dpdistill.sources.tables.csv_file._BLOCK", 50)
     rows = [['5" pipe', str(k)] for k in range(100)]
     (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
     batches = open_table(tmp_path / "t.csv", CsvFormat()).batches(["a", "b"])

@@ -42,13 +42,13 @@ class BatchGradient:
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         return self.weighted_sum(params, (x[None], jax.nn.one_hot(y, params[1].shape[1])[None]), jnp.ones(1))
 
-    def prepare(self, params: Any) -> Any:
+    def prepare(self, params: object) -> Any:
         return params
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         return x, jax.nn.one_hot(y, params[1].shape[1], dtype=x.dtype)
 
-    def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
+    def norm(self, params: object, coefficients: tuple[Array, Array]) -> Array:
         return jnp.full((), jnp.finfo(jnp.float64).max)  # unknown
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:

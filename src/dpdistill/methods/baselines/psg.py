@@ -35,7 +35,7 @@ class KernelGradientQuery:
     by_class = False
     encoder = None
 
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+    def contribution(self, params: object, x: Array, y: Array) -> Array:
         gradient = jax.grad(lambda params: cross_entropy(params, x[None], y[None], conv3x3_patches))(params)
         return jnp.concatenate([kernel.ravel() for kernel in kernels(gradient)])
 

@@ -27,7 +27,7 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~$&])")
 
 
-def markdown(value: Any) -> Markup:
+def markdown(value: object) -> Markup:
     """Returns a value as one line of text, escaped for Markdown."""
     return Markup(_MARKUP.sub(r"\\\1", " ".join(plain(value).split())))
 

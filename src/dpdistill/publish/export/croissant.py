@@ -204,7 +204,7 @@ def _ids(names: list[str]) -> list[str]:
     return ids
 
 
-def _column(at: str, name: str, kind: Any, said: str) -> dict[str, Any]:
+def _column(at: str, name: str, kind: object, said: str) -> dict[str, Any]:
     source = {"fileObject": {"@id": CSV}, "extract": {"column": name}}
     field = {"@type": "cr:Field", "@id": at, "name": name, "dataType": kind}
     return {**field, "description": said, "source": source}

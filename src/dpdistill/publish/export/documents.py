@@ -156,7 +156,7 @@ def _parsed(text: str) -> Any:
     return yaml.safe_load(text)
 
 
-def _hidden(folder: Folder, found: Any) -> str:
+def _hidden(folder: Folder, found: object) -> str:
     """Returns the key of a protected number that deployment.yaml states; empty if none is stated."""
     for key in ("deployment", "privacy_loss", NUMBER_OF_UNITS):
         found = mapping(found).get(key)
@@ -179,7 +179,7 @@ MOST_ADDED = 1000
 """Largest number of added list entries; longer lists are not compared."""
 
 
-def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
+def _contradicted(expected: object, found: object, at: str = "it") -> list[str]:
     """Returns where a completed document contradicts ours."""
     if isinstance(expected, dict):
         if not isinstance(found, dict):
@@ -201,12 +201,12 @@ def _contradicted(expected: Any, found: Any, at: str = "it") -> list[str]:
     return [] if expected == TO_FILL_IN or equal or _goes_on(expected, found) else [at]
 
 
-def _same_id(expected: Any, found: Any) -> bool:
+def _same_id(expected: object, found: object) -> bool:
     """Returns whether two texts are the same @id; column ids of earlier versions contain spaces."""
     return isinstance(found, str) and croissant.to_id(found) == croissant.to_id(str(expected))
 
 
-def _equal(expected: Any, found: Any) -> bool:
+def _equal(expected: object, found: object) -> bool:
     """Returns whether two values are equal. Booleans are no numbers; YAML 1.1 reads the number 1e-06 as a text."""
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
@@ -218,7 +218,7 @@ def _equal(expected: Any, found: Any) -> bool:
     return found == expected
 
 
-def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
+def _not_among(expected: object, found: list[Any], at: str) -> list[str]:
     """Returns where list entries contradict this one: entries with its @id, or all entries."""
     name = mapping(expected).get("@id")
     if name is None:
@@ -227,7 +227,7 @@ def _not_among(expected: Any, found: list[Any], at: str) -> list[str]:
     return [where for each in same for where in _contradicted(expected, each, at)] if same else [f"{at} ({name})"]
 
 
-def _goes_on(expected: Any, found: Any) -> bool:
+def _goes_on(expected: object, found: object) -> bool:
     """Returns whether a text contains ours, which ends in a full stop, as complete words."""
     if not isinstance(expected, str) or not isinstance(found, str) or not expected.endswith("."):
         return False

@@ -104,12 +104,12 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
     )
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: object) -> Mapping[str, Any]:
     """Returns an object of JSON; an empty one for any other value."""
     return value if isinstance(value, Mapping) else {}
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """Returns a float from JSON, which may spell infinity as a word; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -120,7 +120,7 @@ def number(value: Any) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _pairs(table: Any) -> Pairs:
+def _pairs(table: object) -> Pairs:
     """Returns (key, ε) pairs from {"1e-05": 1.0} without entries that are not numbers."""
     pairs = [(number(key), number(value)) for key, value in mapping(table).items()]
     return tuple(sorted((key, value) for key, value in pairs if key is not None and value is not None))

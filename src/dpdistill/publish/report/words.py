@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 MARGIN = 1e-6
 DEEPEST = 20
@@ -40,7 +39,7 @@ def bound(value: float, digits: int = 4) -> str:
     return f"{math.ceil(value / unit * (1 - MARGIN)) * unit:.{digits}g}"
 
 
-def plain(value: Any, depth: int = 0) -> str:
+def plain(value: object, depth: int = 0) -> str:
     """Returns a JSON value as text: 1e-05 as 1e-5, lists with commas, true as yes, kernels in words."""
     if value is None:
         return "none"

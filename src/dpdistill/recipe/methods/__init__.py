@@ -1,29 +1,32 @@
-"""Recipes of the methods, one per file; RECIPES is the only table of them."""
+"""Recipes of the methods, one per file; RECIPES is the only table of them, and finds the files itself."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from pkgutil import iter_modules
 
 from dpdistill.recipe.fields import Recipe
-from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP
-from dpdistill.recipe.methods.dm import DM
-from dpdistill.recipe.methods.dos import DOS
-from dpdistill.recipe.methods.dos_kip import DOSKIP
-from dpdistill.recipe.methods.dp_hp import DPHP
-from dpdistill.recipe.methods.dp_kip import DPKIP
-from dpdistill.recipe.methods.dp_merf import DPMERF
-from dpdistill.recipe.methods.dp_ntk import DPNTK
-from dpdistill.recipe.methods.dp_sgd import DPSGD
-from dpdistill.recipe.methods.kip import KIP
-from dpdistill.recipe.methods.ldpdc import LDPDC
-from dpdistill.recipe.methods.ndpdc import NDPDC
-from dpdistill.recipe.methods.psg import PSG
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
-RECIPES: dict[str, type[Recipe]] = {
-    recipe.name: recipe
-    for recipe in (DOS, DecoupledKIP, DOSKIP, DPKIP, DPMERF, DPHP, DPNTK, NDPDC, LDPDC, PSG, DPSGD, DM, KIP)
-}
-"""Recipes by the name of their method; callers add the classes of their own methods here."""
+FIRST = ("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "psg", "dp-sgd")
+"""Methods in the order of lists; others follow by name, methods without a guarantee last."""
+
+
+def _found() -> Iterator[type[Recipe]]:
+    """Yields the recipes in the modules of this package: classes that state a name."""
+    for module in (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)):
+        for value in vars(module).values():
+            own = isinstance(value, type) and value.__module__ == module.__name__ and "name" in vars(value)
+            if own and issubclass(value, Recipe):
+                yield value
+
+
+def _place(recipe: type[Recipe]) -> tuple[int, bool, str]:
+    return FIRST.index(recipe.name) if recipe.name in FIRST else len(FIRST), not recipe.private, recipe.name
+
+
+RECIPES: dict[str, type[Recipe]] = {recipe.name: recipe for recipe in sorted(_found(), key=_place)}
+"""Recipes by the name of their method; `listed` adds the class of a caller's own method."""
 DEFAULTS: dict[type[AnySchema], str] = {Schema: "dos-kip", TableSchema: "dp-merf"}
 """Default method for each kind of records."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpdistill.public_images.auxiliary import Auxiliary, Drawn, PublicImages
+from dpdistill.public_images.image_source import Drawn, ImageSource, PublicImages
 from dpdistill.query import Stage
 from dpdistill.recipe.choices import Strategy
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
@@ -23,7 +23,7 @@ class DOS(Recipe):
     count_coordinate: float = release_field(0.1, "share of the clip norm that counts records", ge=1e-3, lt=1)
     strategies: tuple[Strategy, ...] = release_field((), "DSA strategies, drawn once per signal for all images")
     subspace: int = release_field(0, "SER: principal directions of public images kept in signals; 0: all", ge=0)
-    auxiliary: Auxiliary = release_field(Drawn(), "public images that define the directions")
+    public_images: ImageSource = release_field(Drawn(), "public images that define the directions")
     pilot_share: float = release_field(0.05, "share of the budget for the pilot; 0: no centre", ge=0, lt=1)
     cells: int = release_field(0, "parts of a class that have signals of their own; 0: none", ge=0, le=100)
     cell_share: float = release_field(0.05, "share of the budget for the means of these parts", gt=0, lt=1)
@@ -54,7 +54,7 @@ class DOS(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.auxiliary, PublicImages) and not self.subspace:
+        if isinstance(self.public_images, PublicImages) and not self.subspace:
             raise ValueError("Expected subspace > 0 with public images: nothing else reads them.")
         if self.cells > 1 and not 0.0 < self.pilot_share < 1.0 - self.cell_share:
             raise ValueError(

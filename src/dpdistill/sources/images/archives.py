@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat
 from dpdistill.sources.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
 from dpdistill.sources.images.tree import SUFFIXES, Content, Parts, read_tree
 from dpdistill.storage.files import MAX_UNPACKED, head, is_gzip, is_hidden, reading, require_file, show
@@ -46,6 +47,11 @@ def holds_pictures(path: Path) -> bool:
         return path.suffix.lower() == ".zip"
     arrays = any(name.endswith(".npy") and "/" not in name for name in names)
     return not arrays and any(name.endswith(SUFFIXES) for name in names)
+
+
+def is_zip(path: Path) -> bool:
+    """Returns whether a file is a zip archive."""
+    return head(path, 2) == b"PK"
 
 
 def is_tar(path: Path) -> bool:
@@ -176,3 +182,13 @@ class _Limited:
         if self._read > MAX_UNPACKED and isinstance(self._file, gzip.GzipFile):
             raise DataError(f"{self._title} is too large to be unpacked in memory: gunzip it first.")
         return content
+
+
+FORMAT = ImageFormat(
+    name="archive",
+    title="a folder, zip or tar of class folders of PNG, JPEG, TIFF, BMP, WebP or DICOM",
+    rank=90,
+    load_file=load_archive,
+    holds_file=lambda path: is_zip(path) or is_tar(path),
+    channels=True,
+)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.storage.files import head, is_gzip, list_files, plain_first, require_file, require_part, show, unpacking
 from dpdistill.storage.growable_array import spooled
 from dpdistill.storage.options import NOTHING, Stated
@@ -133,3 +134,33 @@ def is_whole(size: int) -> bool:
 def is_cifar100(path: Path, size: int) -> bool:
     """Returns whether a file's name and size are those of the CIFAR-100 binary version."""
     return _CIFAR100.fullmatch(path.name) is not None and size > 0 and size % (IMAGE_BYTES + 2) == 0
+
+
+def length(path: Path) -> int:
+    """Returns the size of a file in bytes, unpacked if gzip."""
+    return sum(map(len, unpacking(path))) if is_gzip(path) else require_file(path)
+
+
+def _holds_file(path: Path) -> bool:
+    return is_plain(path) or (NAMED.fullmatch(path.name) is not None and head(path, 2) != b"PK")
+
+
+def _is_cifar10(path: Path) -> bool:
+    return (size := length(path)) > 0 and size % (IMAGE_BYTES + 1) == 0
+
+
+def _load_file(path: Path, part: str, stated: Stated) -> Raw:
+    return of_single_part(load_file(path, stated), part)
+
+
+FORMAT = ImageFormat(
+    name="cifar",
+    title="CIFAR binary files",
+    rank=20,
+    load_file=_load_file,
+    load_folder=load_folder,
+    holds_file=_holds_file,
+    holds_folder=lambda _, names: holds_cifar(names),
+    guess=_is_cifar10,
+    labels="CIFAR-100",
+)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat
 from dpdistill.sources.images import dicom
 from dpdistill.sources.images.decode import FORMATS, Picture, decode, raw_pictures, require_stated
 from dpdistill.sources.images.tree import SUFFIXES, Content, Parts, read_tree
@@ -107,3 +108,13 @@ def decode_file(path: Path, stated: Stated) -> np.ndarray:
     require_file(path)
     with reading(path):
         return decode(path, show(path), stated, FORMATS.get(path.suffix.lower(), ("PNG", "JPEG")))
+
+
+FORMAT = ImageFormat(
+    name="folders",
+    rank=80,
+    load_folder=load_folder,
+    holds_folder=lambda path, _: bool(list_folders(path)),
+    channels=True,
+    units="class folders",
+)

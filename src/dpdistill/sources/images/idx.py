@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat, of_single_part
+from dpdistill.sources.images import cifar
 from dpdistill.storage.files import head, is_gzip, list_files, plain_first, require_file, require_part, show, unpacking
 from dpdistill.storage.growable_array import spooled
 from dpdistill.storage.memory import Memory
@@ -114,3 +116,28 @@ def _labels_beside(path: Path) -> Path:
     if not found:
         raise DataError(f"{show(path)} has no file of labels: expected {show(wanted)} or {show(wanted)}.gz next to it.")
     return path.parent / min(found, key=plain_first)
+
+
+def _holds_file(path: Path) -> bool:
+    """Returns whether a file holds IDX images, and is not a CIFAR file by its name; refuses a file of labels."""
+    if cifar.is_plain(path) or (start := head(path, 4))[:2] == b"PK":
+        return False
+    named_cifar = cifar.NAMED.fullmatch(path.name) is not None
+    if start == IMAGES_MAGIC.to_bytes(4, "big") and not (named_cifar and cifar.is_whole(cifar.length(path))):
+        return True
+    if start == LABELS_MAGIC.to_bytes(4, "big") and not named_cifar:
+        raise DataError(f"{show(path)} is a file of labels; name the images, or the folder of both.")
+    if re.search(r"idx\d?[-.]ubyte", path.name, re.IGNORECASE):
+        raise DataError(f"{show(path)} has the magic 0x{start.hex()}; expected 0x{IMAGES_MAGIC:08x} of IDX images.")
+    return False
+
+
+FORMAT = ImageFormat(
+    name="idx",
+    title="IDX files",
+    rank=10,
+    load_file=lambda path, part, stated: of_single_part(load_file(path, stated.memory), part),
+    load_folder=lambda path, part, stated: load_folder(path, part, stated.memory),
+    holds_file=_holds_file,
+    holds_folder=lambda _, names: holds_idx(names),
+)

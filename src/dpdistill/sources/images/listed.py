@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat
 from dpdistill.sources.images.decode import Picture, raw_pictures, refused, require_stated
 from dpdistill.sources.images.folders import decode_file
 from dpdistill.storage.files import head, reading, require_file, show, single_part
@@ -98,3 +99,14 @@ def _decode(folder: Path, name: str, title: str, stated: Stated) -> np.ndarray:
     if "\0" in name:
         raise DataError(f"{title} has a name that no file can have.")
     return decode_file(folder / name, stated)
+
+
+FORMAT = ImageFormat(
+    name="list",
+    title="a CSV with the columns file and label",
+    rank=60,
+    load_file=load_file,
+    holds_file=lists_images,
+    channels=True,
+    units="a CSV list",
+)

@@ -10,6 +10,7 @@ from typing import IO
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat
 from dpdistill.storage.atomic import write_atomically
 from dpdistill.storage.files import MAX_UNPACKED, reading, require_file, show, single_part
 from dpdistill.storage.growable_array import spooled
@@ -191,3 +192,19 @@ def write_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
                     np.lib.format.write_array(member, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
 
     write_atomically(path, write)
+
+
+def _holds_file(path: Path) -> bool:
+    from dpdistill.sources.images import archives  # decodes images, which a synthetic set does not need
+
+    return archives.is_zip(path) and not archives.holds_pictures(path)
+
+
+FORMAT = ImageFormat(
+    name="npz",
+    title="a .npz with X and y, or MedMNIST's .npz",
+    rank=30,
+    load_file=load_file,
+    holds_file=_holds_file,
+    units="a .npz file",
+)

@@ -25,7 +25,7 @@ _KINDS = "a PIL image, an array (h, w) or (h, w, c), or a tensor (h, w) or (c, h
 Items = Callable[[int], tuple[Any, Any]]
 
 
-def is_data_set(source: Any) -> bool:
+def is_data_set(source: object) -> bool:
     """Returns whether an object is a data set: with parts, with features, or with numbered items."""
     if isinstance(source, Mapping):
         return any(named_part(str(key)) for key in source)
@@ -163,7 +163,7 @@ def _as_float32(values: np.ndarray) -> np.ndarray:
         return np.where(np.isfinite(values), np.clip(values, -most, most), values).astype(np.float32)
 
 
-def _label(label: Any, title: str) -> int | str | None:
+def _label(label: object, title: str) -> int | str | None:
     if label is None or isinstance(label, str | bytes):
         return label.decode("utf-8", "replace") if isinstance(label, bytes) else label
     value = np.asarray(label)

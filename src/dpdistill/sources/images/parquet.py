@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.sources.images.decode import Picture, decode, raw_pictures, require_stated
-from dpdistill.storage.files import list_files, list_folders, part_of, reading, require_file, show, single_part
+from dpdistill.storage.files import head, list_files, list_folders, part_of, reading, require_file, show, single_part
 from dpdistill.storage.options import Stated
 from dpdistill.storage.parsed import Raw
 
@@ -208,3 +209,16 @@ def _pictures(path: Path, columns: Columns, stated: Stated) -> Iterator[Picture]
                 content, label, number = (row.as_py() or {}).get("bytes"), label.as_py(), number + 1
                 title = f"Row {number} of {show(path)}"
                 yield Picture(title, partial(_decode, content, title, stated), label)
+
+
+FORMAT = ImageFormat(
+    name="parquet",
+    title="Parquet with images",
+    rank=50,
+    load_file=lambda path, part, stated: of_single_part(load_files([path], stated), part),
+    load_folder=load_folder,
+    holds_file=lambda path: head(path, 4) == MAGIC and holds_images(path),
+    holds_folder=lambda path, _: bool(shards(path)),
+    channels=True,
+    labels="Parquet",
+)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.sources.images.idx import DIGITS, NOTE
 from dpdistill.storage.files import MAX_UNPACKED, head, list_files, part_of, reading, show
 from dpdistill.storage.parsed import Raw
@@ -69,3 +70,14 @@ def _read(path: Path) -> Any:
             raise
         except Exception:  # scipy raises many types on damaged input
             raise DataError(f"{show(path)} is damaged or truncated: it cannot be read as a MATLAB file.") from None
+
+
+FORMAT = ImageFormat(
+    name="svhn",
+    title="SVHN's .mat",
+    rank=40,
+    load_file=lambda path, part, _: of_single_part(load_file(path), part),
+    load_folder=lambda path, part, _: load_folder(path, part),
+    holds_file=lambda path: head(path, 4) == MAGIC[:4],
+    holds_folder=lambda _, names: holds_svhn(names),
+)

@@ -51,7 +51,7 @@ Read = Callable[[Any], float]
 """Type of a reader from a cell to its code; raises Fault for a value that cannot be encoded."""
 
 
-def cell_of(value: Any) -> Cell | None:
+def cell_of(value: object) -> Cell | None:
     """Returns the text of a Python value, and whether its type is a number; None for a missing value.
 
     Args:
@@ -93,7 +93,7 @@ def _float_text(value: Any) -> str:
     return text.removesuffix(".0")
 
 
-def _what_it_is(value: Any) -> str:
+def _what_it_is(value: object) -> str:
     if isinstance(value, _TIMES):
         return f"the value is a date or a time: turn it into a number or a category, or {IGNORE}"
     if isinstance(value, _BYTES):
@@ -143,7 +143,7 @@ def read_number(column: Column, marks: Marks, decimal: str = ".") -> Read:
     """
     absent, whole = _absent(column), column.kind == "integer"
 
-    def read(value: Any) -> float:
+    def read(value: object) -> float:
         cell = cell_of(value)
         if cell is None or (not cell.typed and cell.text in marks.texts):
             return absent()
@@ -204,7 +204,7 @@ def read_unit(marks: Marks, index: dict[str, int]) -> Read:
         index: mapping from names to indices, which the reader fills.
     """
 
-    def read(value: Any) -> float:
+    def read(value: object) -> float:
         try:
             cell = cell_of(value)
         except Fault:
@@ -236,7 +236,7 @@ def _choice(index: dict[str, int], marks: Marks, absent: Callable[[], float], ad
         if by_key.setdefault(number_key(text), i) != i:
             raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
 
-    def read(value: Any) -> float:
+    def read(value: object) -> float:
         cell = cell_of(value)
         if cell is None:
             return absent()

@@ -107,7 +107,7 @@ class Rows:
         except sqlite3.Error as error:
             raise DataError(f"The database cannot be read ({type(error).__name__}).") from None
 
-    def _said(self, error: Any) -> str:
+    def _said(self, error: object) -> str:
         """Returns the driver's message, unless the message holds a secret."""
         said = str(getattr(error, "orig", None) or "")
         said = " ".join(said.partition("\n\n")[0].split()).rstrip(".")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ REPLACE = "from the records: replace by what is known without them"
 
 
 def draft_schema(
-    source: Any, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
+    source: object, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
 ) -> tuple[TableFile, dict[str, str]]:
     """Returns a draft schema for the owner to correct; every fact is guessed from the records and not private.
 
@@ -137,7 +136,7 @@ def _check_names(title: str, looks: list[Look]) -> None:
         )
 
 
-def check_table(source: Any, table_file: TableFile) -> list[str]:
+def check_table(source: object, table_file: TableFile) -> list[str]:
     """Checks records against a stated schema, in sentences with exact counts, for the owner only.
 
     Args:

@@ -18,7 +18,7 @@ class Frame:
 
     typed, ordered = False, True
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: object) -> None:
         import pandas as pd
 
         if not isinstance(frame, pd.DataFrame):

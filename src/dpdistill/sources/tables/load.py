@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from dpdistill.storage.records import Records
 
 
 def load_table(
-    source: Any,
+    source: object,
     table_file: TableFile,
     strict: bool = True,
     *,
@@ -108,7 +107,7 @@ def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) ->
     return spool.arrays()
 
 
-def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple[np.ndarray, dict[int, str]]:
+def encode_column(table: Table, name: str, encode: Encode, values: object) -> tuple[np.ndarray, dict[int, str]]:
     """Returns the codes of a batch of a column, and fault texts by row.
 
     Raises:
@@ -120,7 +119,7 @@ def encode_column(table: Table, name: str, encode: Encode, values: Any) -> tuple
         raise DataError(f"{table.title}: column {name!r} {fault}.") from None
 
 
-def open_stated(source: Any, table_file: TableFile) -> Table:
+def open_stated(source: object, table_file: TableFile) -> Table:
     """Opens the table in a file or frame, and checks its columns against the stated ones.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpdistill.schema import DataError
+from dpdistill.sources.formats import table_titles
 from dpdistill.storage.files import show
 
 _PANDAS = "read it with pandas.{} and write it with to_parquet('table.parquet')"
@@ -53,4 +54,4 @@ def require_text(path: Path, start: bytes) -> None:
     if start.startswith(b"PK\3\4"):
         raise DataError(f"{show(path)} is a zip archive: {_UNPACK}.")
     if b"\0" in start or start.startswith((b"PK", b"%PDF")):
-        raise DataError(f"{show(path)} is no table: expected UTF-8 text (CSV), gzip or not, or Parquet.")
+        raise DataError(f"{show(path)} is no table: expected {table_titles()}.")

@@ -109,7 +109,7 @@ def read_schema(path: str | os.PathLike) -> TableFile:
         raise DataError(f"{show(path)}: {error}") from None
 
 
-def _parse(content: Any) -> TableFile:
+def _parse(content: object) -> TableFile:
     if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
         raise DataError(f"Expected a table schema that begins with `dpdistill: {_TITLE}`.")
     columns = content.get("columns")
@@ -216,7 +216,7 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _stated(facts: Any) -> dict[str, Any]:
+def _stated(facts: object) -> dict[str, Any]:
     """Returns the fields of a dataclass that differ from their defaults."""
     return {name: value for name, value in vars(facts).items() if value != getattr(type(facts), name, None)}
 
@@ -225,6 +225,6 @@ def _comment(note: str | None, indent: str) -> list[str]:
     return [f"{indent}# {' '.join(note.split())}"] if note else []
 
 
-def _dump(value: Any, flow: bool | None) -> list[str]:
+def _dump(value: object, flow: bool | None) -> list[str]:
     """Returns lines of YAML; `flow` sets brackets for everything, nothing, or (None) the innermost lists."""
     return dump_yaml(value, flow=flow, whole=True).removesuffix("\n").split("\n")

@@ -19,7 +19,7 @@ MOST_DRAWN = 100_000
 """Largest number of generated images for a method."""
 
 
-class Auxiliary(ABC):
+class ImageSource(ABC):
     """Images in [-1, 1] that no guarantee covers, since no person's privacy depends on them. Frozen and hashable."""
 
     @abstractmethod
@@ -31,20 +31,8 @@ class Auxiliary(ABC):
         """
 
 
-def check_drawn(pictures: object) -> None:
-    """Refuses any value other than procedurally generated images or None.
-
-    Images that a caller declares public are no part of a kernel: a certificate names them if a method has them.
-
-    Raises:
-        ValueError: another value.
-    """
-    if pictures is not None and not isinstance(pictures, _Program):
-        raise ValueError(f"Expected pictures={pictures!r} as procedurally generated images, such as {Silhouettes()}.")
-
-
 @dataclass(frozen=True)
-class _Program(Auxiliary):
+class _Program(ImageSource):
     """Parameters of procedurally generated images."""
 
     pictures: int = 2000
@@ -97,23 +85,23 @@ def _kept(draw: Callable[..., np.ndarray], pictures: int, shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class PublicImages(Auxiliary):
+class PublicImages(ImageSource):
     """Images that a person declares public. A recipe has their hash, their number and the name of that person.
 
     Args:
         sha256: hash of all images, in [-1, 1], in their order, and of the number of images in each chunk.
         pictures: number of the images.
-        word: the person who declares them public.
+        declared_by: the person who declares them public.
         X: the images that are used, (at most MOST, h, w, c); None in a recipe that was read from a file.
     """
 
     sha256: str
     pictures: int
-    word: str = "the caller"
+    declared_by: str = "the caller"
     X: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, chunks: Iterable[np.ndarray], word: str = "the caller") -> PublicImages:
+    def of(cls, chunks: Iterable[np.ndarray], declared_by: str = "the caller") -> PublicImages:
         """Returns public images from chunks (m, h, w, c) in [-1, 1]; the choice of kept ones does not depend on values.
 
         Raises:
@@ -130,7 +118,7 @@ class PublicImages(Auxiliary):
             raise ValueError(f"Expected at least two public images; got {count}.")
         X = np.concatenate(kept)
         rows = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
-        return cls(digest.hexdigest(), count, word, X[rows])
+        return cls(digest.hexdigest(), count, declared_by, X[rows])
 
     @classmethod
     def of_records(cls, records: Any) -> PublicImages:
