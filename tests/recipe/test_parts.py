@@ -62,10 +62,9 @@ PARTS = {
         (lambda: Perceptual(width=20), "Expected width=20 to be a multiple of groups=8."),
         (lambda: ConvNet(seed=-1), "Expected 0 <= seed=-1 <= 4294967295."),
         (lambda: ConvNet(seed=2**32), "Expected 0 <= seed=4294967296 <= 4294967295 and < 4294967296."),
-        (lambda: MLP(widths=()), "Expected widths as a tuple of one or more whole numbers; got widths=()."),
         (lambda: MLP(widths=(5, 0)), "Expected widths=(5, 0) > 0."),
-        (lambda: MLP(widths=[5]), "Expected widths as a tuple of one or more whole numbers; got widths=[5]."),
-        (lambda: MLP(widths=(5, 2.0)), "Expected widths as a tuple of one or more whole numbers; got widths=(5, 2.0)."),
+        (lambda: MLP(widths=[5]), "Expected widths as a tuple of whole numbers; got widths=[5]."),
+        (lambda: MLP(widths=(5, 2.0)), "Expected widths as a tuple of whole numbers; got widths=(5, 2.0)."),
         (lambda: LeNet(widths=(1, 2, 3)), "Expected widths as a tuple of 4 whole numbers; got widths=(1, 2, 3)."),
         (lambda: LeNet(widths=(1,) * 5), "Expected widths as a tuple of 4 whole numbers; got widths=(1, 1, 1, 1, 1)."),
         (lambda: ResNet18(groups=0), "Expected groups=0 > 0."),
@@ -115,3 +114,7 @@ def test_what_computes_is_checked_by_the_same_rules():
             {n: dataclasses.replace(r, kind=int) for n, r in rules_of(k).items()} for k in (kind, type(kernel))
         )
         assert mine == other
+
+
+def test_a_network_without_hidden_layers_is_linear():
+    assert MLP(widths=()).widths == ()

@@ -65,7 +65,7 @@ class Rule:
         kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, str (a word), tuple (of
             words or whole numbers), a kernel or public images; a union allows each of its classes.
         choices: allowed words, also inside a tuple.
-        length: length of a tuple of whole numbers; 0 for one or more numbers. None for values of other types.
+        length: length of a tuple of whole numbers; 0 for any number of them. None for values of other types.
         optional: whether None is allowed.
         gt: exclusive lower bound.
         ge: inclusive lower bound.
@@ -106,7 +106,7 @@ class Rule:
             number = self._number(int)
             if self.length:
                 return core.tuple_schema([number] * self.length, strict=True)
-            return core.tuple_schema([number], variadic_item_index=0, min_length=1, strict=True)
+            return core.tuple_schema([number], variadic_item_index=0, strict=True)
         if self.kind in (int, float):
             return self._number(self.kind)
         if self.kind is bool:
@@ -129,7 +129,7 @@ class Rule:
     def noun(self) -> str:
         """The type of the value in words, such as "a whole number"."""
         if self.length is not None:
-            return f"a tuple of {self.length or 'one or more'} whole numbers"
+            return f"a tuple of {self.length} whole numbers" if self.length else "a tuple of whole numbers"
         found = (
             WORDS.get(self.kind)
             or NOUNS.get(self.kind)
