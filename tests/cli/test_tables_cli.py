@@ -221,7 +221,7 @@ class TestCommands:
     def test_what_cannot_be_done(self, here):
         table = ("distill", "patients.csv", "--schema", "schema.yaml", "--out", "shared")
         assert "DOS distils images, not tables" in refused(*table, "--method", "dos")
-        assert "leave --classes" in refused(*table, "--classes", "2")
+        assert "leave out --classes" in refused(*table, "--classes", "2")
         assert "kernel=fc-ntk" in refused(*table, "--method", "dp-kip", "--set", "kernel=scatternet")
         succeeds("distill", "digits:train", "--method", "ldpdc", "--out", "digits")
         assert "digits has no released classifier" in refused("sample", "digits", "--n", "10", "--out", "more.npz")
