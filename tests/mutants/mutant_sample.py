@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import parso  # before Cosmic Ray, which imports a part of it that cannot be imported first
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
@@ -53,8 +51,10 @@ def family(operator: str) -> str:
 @cache
 def operators(left_out: Sequence[str]) -> dict[str, type]:
     """Returns Cosmic Ray's operators by name, without those that match a pattern."""
+    import parso  # before Cosmic Ray, which imports a part of parso that cannot be imported first
     from cosmic_ray import plugins
 
+    assert parso
     names = [name.removeprefix("core/") for name in plugins.operator_names()]
     kept = [name for name in names if not any(re.fullmatch(pattern, name) for pattern in left_out)]
     return {name: plugins.get_operator(f"core/{name}") for name in kept}
@@ -86,12 +86,13 @@ def places_that_do_not_run(source: str) -> list[tuple[tuple[int, int], tuple[int
 
 def mutants(module: str, source: str, left_out: Sequence[str]) -> list[Mutant]:
     """Returns every mutant of a module that could change what it computes."""
+    kinds = operators(tuple(left_out))
     from cosmic_ray.ast import ast_nodes, get_ast
 
     idle, lines = places_that_do_not_run(source), source.splitlines()
     nodes = list(ast_nodes(get_ast(source)))
     found = []
-    for name, operator in operators(tuple(left_out)).items():
+    for name, operator in kinds.items():
         made, same = operator(), defaultdict(int)
         positions = [position for node in nodes for position in made.mutation_positions(node)]
         for nth, (start, _) in enumerate(positions):
@@ -141,14 +142,12 @@ def sample(source: Path, room: str, drawn: int, seed: str, left_out: Sequence[st
 
 def mutated(source: str, mutant: Mutant, left_out: Sequence[str]) -> str | None:
     """Returns the mutant's source; None if it is no Python, or the same program."""
+    operator = operators(tuple(left_out))[mutant.operator]()
     from cosmic_ray.mutating import mutate_code
 
-    changed = mutate_code(source, operators(tuple(left_out))[mutant.operator](), mutant.nth)
+    changed = mutate_code(source, operator, mutant.nth)
     try:
         same = changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
     except SyntaxError:
         return None
     return None if same else changed
-
-
-assert parso  # imported for its effect

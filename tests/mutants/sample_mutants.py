@@ -22,12 +22,11 @@ import time
 import tomllib
 import traceback
 import types
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported: a process with threads must not be forked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -57,7 +56,9 @@ def tests_of(module: str) -> list[str]:
     others = []
     for path in (ROOT / each for each in CONFIG["rooms"][room]["tests"]):
         others += [path] if path.is_file() else sorted(path.glob("test_*.py"))
-    return list(dict.fromkeys([*CONFIG["first"].get(module, by_name), *(str(each.relative_to(ROOT)) for each in others)]))
+    return list(
+        dict.fromkeys([*CONFIG["first"].get(module, by_name), *(str(each.relative_to(ROOT)) for each in others)])
+    )
 
 
 class Scratch:
@@ -65,6 +66,8 @@ class Scratch:
 
     def __init__(self, folder: Path):
         self.folder, self.source = folder, folder / "src" / "dpdistill"
+        self.took: dict[str, float] = {}
+        self.cpu_seconds = CONFIG["cpu_seconds"]
         (ROOT / "build" / "compiled").mkdir(parents=True, exist_ok=True)  # compiled programs, shared with the suite
         for name in ("src", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -79,21 +82,67 @@ class Scratch:
             kept.unlink()
         path.write_text(text)
 
+    def measure(self, room: str) -> Outcome:
+        """Runs all tests of a room on the source as it is, and keeps how long each takes."""
+        self.took, self.cpu_seconds = {}, CONFIG["cpu_seconds"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        outcome = self.run(room, tests_of(f"{room}/"))
+        used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        if outcome.verdict == "survived":
+            self.took = json.loads((self.folder / "took").read_text())
+            self.cpu_seconds = min(CONFIG["cpu_seconds"], round(20 + 2 * used))
+        return outcome
+
     def run(self, room: str, tests: list[str]) -> Outcome:
         """Runs tests until one fails, in a process of its own."""
         shutil.rmtree(self.folder / ".hypothesis", ignore_errors=True)
-        failed, start = self.folder / "failed.json", time.monotonic()
-        failed.unlink(missing_ok=True)
+        start = time.monotonic()
+        for name in ("failed", "took"):
+            (self.folder / name).unlink(missing_ok=True)
         child = os.fork()
         if child == 0:
-            _run_tests(self.folder, tests, CONFIG["rooms"][room].get("without", []), failed)
-        code = _wait(child, start + CONFIG["wall_seconds"])
+            _run_tests(self, tests, CONFIG["rooms"][room].get("without", []))
+        code, failed = _wait(child, start + CONFIG["wall_seconds"]), self.folder / "failed"
         seconds = round(time.monotonic() - start, 1)
         if code == 0:
             return Outcome("survived", "", seconds)
         if code in (None, -signal.SIGXCPU):
             return Outcome("timeout", "", seconds)
-        return Outcome("killed", json.loads(failed.read_text()) if failed.exists() else f"exit code {code}", seconds)
+        return Outcome("killed", failed.read_text() if failed.exists() else f"exit code {code}", seconds)
+
+
+class Recorder:
+    """What pytest tells: the first test that fails, and seconds of each test."""
+
+    def __init__(self, folder: Path, tests: list[str], took: dict[str, float]):
+        self.folder, self.tests, self.took = folder, tests, took
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_collection_modifyitems(self, items):
+        """Quick tests first: the first file remains the first, the quickest of the others is the second."""
+        of_file: Counter[str] = Counter()
+        for item in items:
+            of_file[item.nodeid.partition("::")[0]] += self.took.get(item.nodeid, 0.0)
+
+        def place(item):
+            file = item.nodeid.partition("::")[0]
+            return file != self.tests[0], of_file[file], file, self.took.get(item.nodeid, 0.0)
+
+        if self.took:
+            items.sort(key=place)
+
+    def pytest_runtest_logreport(self, report):
+        self.seconds[report.nodeid] += report.duration
+        self.pytest_collectreport(report)
+
+    def pytest_collectreport(self, report):
+        if report.failed and not (self.folder / "failed").exists():
+            (self.folder / "failed").write_text(report.nodeid)
+
+    def pytest_sessionfinish(self):
+        (self.folder / "took").write_text(json.dumps(self.seconds))
+        path = getattr(sys.modules.get("dpdistill"), "__file__", None)
+        assert path is None or Path(path).is_relative_to(self.folder), path
 
 
 def _wait(child: int, until: float) -> int | None:
@@ -110,12 +159,12 @@ def _wait(child: int, until: float) -> int | None:
     return os.waitstatus_to_exitcode(status)
 
 
-def _run_tests(folder: Path, tests: list[str], without: list[str], failed: Path) -> None:
+def _run_tests(scratch: Scratch, tests: list[str], without: list[str]) -> None:
     """Runs pytest in a forked process, and ends that process with its exit code."""
-    code = 70
+    folder, code = scratch.folder, 70
     try:
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (CONFIG["cpu_seconds"], CONFIG["cpu_seconds"] + 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (scratch.cpu_seconds, scratch.cpu_seconds + 5))
         resource.setrlimit(resource.RLIMIT_AS, (CONFIG["memory_gib"] << 30,) * 2)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -127,20 +176,8 @@ def _run_tests(folder: Path, tests: list[str], without: list[str], failed: Path)
         sys.modules["__main__"] = types.ModuleType("__main__")  # processes that a test spawns import no main program
         import pytest
 
-        class Recorder:
-            def pytest_runtest_logreport(self, report):
-                if report.failed and not failed.exists():
-                    failed.write_text(json.dumps(report.nodeid))
-
-            def pytest_collectreport(self, report):
-                self.pytest_runtest_logreport(report)
-
-            def pytest_sessionfinish(self):
-                path = getattr(sys.modules.get("dpdistill"), "__file__", None)
-                assert path is None or Path(path).is_relative_to(folder), path
-
         options = ["-x", "-n", "0", "-p", "no:cacheprovider", *(f"--deselect={each}" for each in without)]
-        code = int(pytest.main([*options, *tests], plugins=[Recorder()]))
+        code = int(pytest.main([*options, *tests], plugins=[Recorder(folder, tests, scratch.took)]))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -169,12 +206,15 @@ def add_verdict(mutant, outcome: Outcome) -> None:
 
 def import_once() -> None:
     """Imports what every mutant's tests import, and makes sure that forking is safe."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported: a process with threads must not be forked
     for name in IMPORTED_ONCE:
         importlib.import_module(name)
     xla_bridge = importlib.import_module("jax._src.xla_bridge")
     threads = len(list(Path("/proc/self/task").iterdir())) if Path("/proc/self/task").exists() else 1
     if xla_bridge.backends_are_initialized() or threads > 1 or "dpdistill" in sys.modules:
-        raise SystemExit(f"Expected one thread, no device of JAX and no dpdistill before forking; got {threads} threads.")
+        raise SystemExit(
+            f"Expected one thread, no device of JAX and no dpdistill before forking; got {threads} threads."
+        )
 
 
 def run_room(room: str, scratch: Scratch, until: float, again: bool, most: int | None) -> None:
@@ -182,18 +222,18 @@ def run_room(room: str, scratch: Scratch, until: float, again: bool, most: int |
     import mutant_sample
 
     done, left_out = read_verdicts(), CONFIG["left_out"]
-    drawn = mutant_sample.sample(
-        scratch.source, room, CONFIG["rooms"][room]["drawn"], CONFIG["seed"], left_out
-    )
+    drawn = mutant_sample.sample(scratch.source, room, CONFIG["rooms"][room]["drawn"], CONFIG["seed"], left_out)
     wanted = {key for key, row in done.items() if row["verdict"] == "survived"} if again else None
     open_ones = [each for each in drawn if (each.key not in done if wanted is None else each.key in wanted)][:most]
     print(f"{room}: {len(drawn)} drawn, {len(open_ones)} to run", flush=True)
     if not open_ones:
         return
-    unchanged = scratch.run(room, tests_of(f"{room}/"))
+    unchanged = scratch.measure(room)
     print(f"{room} unchanged: {unchanged.verdict} {unchanged.test} ({unchanged.seconds} s)", flush=True)
     if unchanged.verdict != "survived":
-        raise SystemExit(f"Tests of {room} fail without a mutant: {(scratch.folder / 'output.txt').read_text()[-4000:]}")
+        raise SystemExit(
+            f"Tests of {room} fail without a mutant: {(scratch.folder / 'output.txt').read_text()[-4000:]}"
+        )
     for count, mutant in enumerate(open_ones, 1):
         if time.monotonic() > until:
             return

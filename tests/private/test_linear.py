@@ -28,7 +28,7 @@ from dpdistill.private.linear import (
 )
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs.jaxprs import Refused, in_double
-from dpdistill.query import ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
+from dpdistill.query import MOST_ROWS, ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
 from dpdistill.storage.records import Records
 
 D, K = 64, 3
@@ -455,6 +455,18 @@ class TestRefusals:
     def test_a_noise_that_cannot_be_drawn_before_a_record_is_read(self, noise):
         with pytest.raises(CuratorError, match=f"Expected noise_multiplier={noise} > 0 and of at most 2"):
             check_query(QUERY, W, contract.SCHEMA, noise)
+
+    def test_units_of_more_rows_than_a_block(self):
+        with pytest.raises(CuratorError, match=f"Expected rows_per_unit={MOST_ROWS + 1} <= {MOST_ROWS} for this meth"):
+            check_query(QUERY, W, contract.SCHEMA, rows_per_unit=MOST_ROWS + 1)
+        assert check_query(QUERY, W, contract.SCHEMA, rows_per_unit=MOST_ROWS) == (K, D)
+        assert check_query(contract.FlatQuery(), 1.0, contract.SCHEMA, rows_per_unit=MOST_ROWS + 1) == (D,)
+
+    def test_a_noise_of_less_than_a_step_can(self):
+        """Steps of a linear query are about 2^-11 C / sqrt(d) long."""
+        step, sensitivity = step_and_sensitivity(QUERY.clip_norm, K * D)
+        for share in (0.5, 2.0):
+            assert check_query(QUERY, W, contract.SCHEMA, share * step / sensitivity) == (K, D)
 
     @pytest.mark.parametrize("noise", [1e-3, 1.0, 1e9])
     def test_any_other_noise_can(self, noise):
