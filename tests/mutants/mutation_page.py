@@ -29,7 +29,8 @@ sample that [Cosmic Ray](https://cosmic-ray.readthedocs.io) draws. `make mutatio
   fail on any input, such as `<<` for `+`.
 * Each mutant runs in a copy of `src`, in its own process: first the test file of the module, then the other quick tests
   of the room. Tests of other rooms do not run, so that a mutant that survives here may fail elsewhere.
-* *Timed out*: the tests took more than twice their processor time on the source as it is. These mutants count as found.
+* *Timed out*: the tests took more than one and a half times their processor time on the source as it is. These mutants
+  count as found.
 * *Argued*: the mutant is the same program, or harmless. Each argument is below.
 
 Verdicts are in `tests/mutants/sample_verdicts.csv`. A verdict counts as long as its line stands in the source.

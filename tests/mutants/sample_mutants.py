@@ -90,7 +90,7 @@ class Scratch:
         used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         if outcome.verdict == "survived":
             self.took = json.loads((self.folder / "took").read_text())
-            self.cpu_seconds = min(CONFIG["cpu_seconds"], round(20 + 2 * used))
+            self.cpu_seconds = min(CONFIG["cpu_seconds"], round(10 + 1.5 * used))
         return outcome
 
     def run(self, room: str, tests: list[str]) -> Outcome:
