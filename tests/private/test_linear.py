@@ -388,6 +388,21 @@ class TestRefusals:
         apart = [chunks[0], *[(X * 0, np.zeros(1, np.int64))] * (GROUP - 1), *chunks[1:]]
         assert np.abs(total(apart) - (1.0 + 4096 * small)).max() <= groups * step * 2.0 ** -(FRACTION + 1)
 
+    def test_usable_rows_of_a_unit_share_one_scale(self):
+        """A unit is scaled by C / (the sum of its usable norms); rows of no known class, or not finite, count nothing."""
+        query, rng = contract.FlatLinear(1.0), np.random.default_rng(6)
+        X = rng.normal(size=(12, 8, 8, 1)).astype(np.float32)
+        norms = np.array([0.2, 0.3, 0.1, 0.5, 0.5, 0.5, 4.0, 3.0, 2.0, 0.4, 0.5, 9.0])
+        X *= (norms / np.linalg.norm(X.reshape(12, -1), axis=1)).astype(np.float32)[:, None, None, None]
+        y = np.array([0, 1, 2, 0, -1, 1, 2, 2, 2, 1, 0, -1])
+        X[7, 0, 0] = np.nan
+        scales = np.array([1.0] * 3 + [1.0, 0.0, 1.0] + [1 / 6, 0.0, 1 / 6] + [1.0, 1.0, 0.0])
+        step = step_and_sensitivity(1.0, D)[0]
+        found = sum_limbs(query, 1.0, [(X, y)], (D,), K, k=3)
+        total = (found[0] + np.ldexp(found[1].astype(np.longdouble), -FRACTION)) * step
+        expected = np.nan_to_num(X.reshape(12, -1).astype(np.float64)).T @ scales
+        np.testing.assert_allclose(total.astype(np.float64), expected, rtol=0, atol=1e-6)
+
     def test_limbs_of_shards_are_added_in_any_order(self):
         query, rng = contract.FlatLinear(0.7), np.random.default_rng(5)
         chunks = [(rng.normal(size=(5, 8, 8, 1)).astype(np.float32), np.arange(5) % K) for _ in range(6 * GROUP)]
