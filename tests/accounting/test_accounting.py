@@ -374,6 +374,23 @@ def test_impossible_arguments_are_refused(call, sentence):
         call()
 
 
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        ([Stage(1_000_001)], r"at most 1,000,000 rounds, to compute its epsilon; got 1,000,001\."),
+        ([Stage(999_999), Stage(2, 0.5)], r"at most 1,000,000 rounds, to compute its epsilon; got 1,000,001\."),
+        ([Stage(10**9 - 1)], r"got 999,999,999\."),
+        ([Stage(10**9)], r"got a billion or more\."),
+        ([Stage(1)] * 65, r"at most 64 stages, to compute its epsilon; got 65\."),
+        ([Stage(1, 0.5)] * 5, r"at most 4 stages with sampling, to compute its epsilon; got 5\."),
+    ],
+)
+def test_a_plan_that_takes_hours_is_refused(plan, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        calibrate(plan, Budget(1.0))
+    accounting.check_work([Stage(1_000_000 - 63), *[Stage(1, 0.5)] * 4, *[Stage(1)] * 59])
+
+
 @pytest.mark.parametrize("failure", [OverflowError("math range error"), MemoryError()])
 def test_an_accountant_that_fails_is_a_clear_error(monkeypatch, failure):
     def fail(*_):

@@ -27,6 +27,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -195,7 +196,8 @@ def read_verdicts() -> dict[tuple[str, str, int, str], dict[str, str]]:
     return {(row["module"], row["operator"], int(row["occurrence"]), row["text"]): row for row in rows}
 
 
-def add_verdict(mutant, outcome: Outcome) -> None:
+def add_verdict(mutant: Any, outcome: Outcome) -> None:
+    """Adds a line to the file of verdicts: the last line of a mutant counts."""
     new = not VERDICTS.exists()
     with VERDICTS.open("a", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n", extrasaction="ignore")
@@ -218,13 +220,14 @@ def import_once() -> None:
 
 
 def run_room(room: str, scratch: Scratch, until: float, again: bool, most: int | None) -> None:
-    """Runs the mutants of a room that have no verdict yet; again: those that survived."""
+    """Runs the mutants of a room that have no verdict yet; again: survivors without an argument."""
     import mutant_sample
+    import mutation_page
 
     done, left_out = read_verdicts(), CONFIG["left_out"]
     drawn = mutant_sample.sample(scratch.source, room, CONFIG["rooms"][room]["drawn"], CONFIG["seed"], left_out)
-    wanted = {key for key, row in done.items() if row["verdict"] == "survived"} if again else None
-    open_ones = [each for each in drawn if (each.key not in done if wanted is None else each.key in wanted)][:most]
+    survivors = {key for key, row in done.items() if row["verdict"] == "survived"} - {*mutation_page.read_arguments()}
+    open_ones = [each for each in drawn if (each.key in survivors if again else each.key not in done)][:most]
     print(f"{room}: {len(drawn)} drawn, {len(open_ones)} to run", flush=True)
     if not open_ones:
         return
@@ -256,7 +259,9 @@ def main(words: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after so many minutes")
     parser.add_argument("--rooms", default=",".join(CONFIG["rooms"]), help="rooms in this order, with commas between")
-    parser.add_argument("--again", action="store_true", help="run those that survived once more")
+    parser.add_argument(
+        "--again", action="store_true", help="run survivors without an argument once more, after a new test"
+    )
     parser.add_argument("--most", type=int, help="so many mutants a room at most")
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args(words)
