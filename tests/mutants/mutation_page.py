@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 
-from sample_mutants import CONFIG, HERE, ROOT, read_verdicts
+from mutant_files import CONFIG, ROOT, Key, read_arguments, read_verdicts, stands
 
-ARGUED = HERE / "argued.csv"
 PAGE = ROOT / "docs" / "experiments" / "mutation.md"
 TO_ARGUE = ("accounting/", "private/")
 """Rooms of which every survivor is killed by a test or argued."""
@@ -38,19 +36,6 @@ Verdicts are in `tests/mutants/sample_verdicts.csv`. A verdict counts as long as
 ## Results by room
 
 """
-
-
-def read_arguments() -> dict[tuple[str, str, int, str], str]:
-    """Returns why a survivor is no missing test, by the mutant's key."""
-    with ARGUED.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {(row["module"], row["operator"], int(row["occurrence"]), row["text"]): row["argument"] for row in rows}
-
-
-def stands(module: str, text: str) -> bool:
-    """Returns whether a module still has a line of this text."""
-    path = ROOT / "src" / "dpdistill" / module
-    return path.is_file() and text in (line.strip() for line in path.read_text().splitlines())
 
 
 def page() -> str:
@@ -94,7 +79,7 @@ def _row(room: str, count: Counter[str]) -> str:
     return f"| {room} | {' | '.join(map(str, cells))} | {share} |\n"
 
 
-def _place(key: tuple[str, str, int, str]) -> str:
+def _place(key: Key) -> str:
     module, operator, occurrence, text = key
     which = f", number {occurrence + 1}" if occurrence else ""
     return f"`{module}`, `{text}`, {operator}{which}"

@@ -1,9 +1,10 @@
 """The sample of mutants that a tool makes: what is drawn, which tests run, and that survivors are argued."""
 
+import mutant_files
+import mutant_run
 import mutant_sample
 import mutation_page
 import pytest
-import sample_mutants
 
 SOURCE = '''"""One + two."""
 from __future__ import annotations
@@ -37,7 +38,7 @@ def test_what_does_not_run_is_not_drawn():
 
 def test_mutants_are_drawn_by_line_and_named_by_its_text():
     pytest.importorskip("cosmic_ray")
-    left_out = sample_mutants.CONFIG["left_out"]
+    left_out = mutant_files.CONFIG["left_out"]
     found = mutant_sample.mutants("a/b.py", SOURCE, left_out)
     assert {mutant.line for mutant in found} == {8, 11, 13}
     order = mutant_sample.ordered(found, "seed")
@@ -56,21 +57,21 @@ def test_mutants_are_drawn_by_line_and_named_by_its_text():
 
 
 def test_six_hundred_are_drawn_and_every_module_has_tests():
-    rooms = sample_mutants.CONFIG["rooms"]
+    rooms = mutant_files.CONFIG["rooms"]
     assert sum(room["drawn"] for room in rooms.values()) == 600
-    source = sample_mutants.ROOT / "src" / "dpdistill"
+    source = mutant_files.ROOT / "src" / "dpdistill"
     for room in rooms:
         for path in (source / room).rglob("*.py"):
-            tests = sample_mutants.tests_of(path.relative_to(source).as_posix())
-            assert tests
-            assert all((sample_mutants.ROOT / name).is_file() for name in tests)
-    for module in sample_mutants.CONFIG["first"]:
+            own, others = mutant_run.tests_of(path.relative_to(source).as_posix())
+            assert len({*own, *others}) == len(own) + len(others) > 0
+            assert all((mutant_files.ROOT / name).is_file() for name in own + others)
+    for module in mutant_files.CONFIG["first"]:
         assert (source / module).is_file()
 
 
 def test_the_page_counts_every_mutant_once():
     rows = [line.strip("| \n").split(" | ") for line in mutation_page.page().splitlines() if line.startswith("| ")]
-    assert [row[0] for row in rows] == ["room", *sample_mutants.CONFIG["rooms"], "all"]
+    assert [row[0] for row in rows] == ["room", *mutant_files.CONFIG["rooms"], "all"]
     for _, drawn, *counts, _ in rows[1:]:
         assert sum(map(int, counts)) == int(drawn)
     for column in range(1, 8):
@@ -79,14 +80,14 @@ def test_the_page_counts_every_mutant_once():
 
 
 def test_every_argument_is_of_a_survivor():
-    verdicts = sample_mutants.read_verdicts()
-    for key, argument in mutation_page.read_arguments().items():
+    verdicts = mutant_files.read_verdicts()
+    for key, argument in mutant_files.read_arguments().items():
         assert verdicts[key]["verdict"] == "survived", key
         assert argument.startswith(("Equal: ", "Harmless: ")), key
 
 
 def test_no_survivor_of_accounting_and_the_private_room_is_left_without_an_argument():
-    arguments = mutation_page.read_arguments()
-    for key, row in sample_mutants.read_verdicts().items():
+    arguments = mutant_files.read_arguments()
+    for key, row in mutant_files.read_verdicts().items():
         if row["verdict"] == "survived" and key[0].startswith(mutation_page.TO_ARGUE):
-            assert key in arguments or not mutation_page.stands(key[0], key[3]), key
+            assert key in arguments or not mutant_files.stands(key[0], key[3]), key
