@@ -1,6 +1,6 @@
 """Runs tests on mutants that Cosmic Ray makes of the source, and writes docs/experiments/mutation.md.
 
-python tests/mutants/sample_mutants.py [--minutes 60] [--rooms private,ledger] [--again]
+python tests/mutants/sample_mutants.py [--minutes 60] [--rooms private/grid.py,ledger] [--again]
 
 Each mutant is a copy of src in which one line is changed; its tests run in a process of their own. Verdicts are added
 to sample_verdicts.csv, and the same command resumes. A verdict counts as long as its line stands in the source.
@@ -42,13 +42,15 @@ def import_once() -> None:
         )
 
 
-def run_room(room: str, scratch: Scratch, until: float, again: bool, most: int | None) -> None:
-    """Runs the mutants of a room that have no verdict yet; again: survivors without an argument."""
+def run_room(part: str, scratch: Scratch, until: float, again: bool, most: int | None) -> None:
+    """Runs the mutants of a room, or of one module, that have no verdict yet; again: survivors without an argument."""
+    room = part.partition("/")[0]
     done, left_out = read_verdicts(), CONFIG["left_out"]
     drawn = mutant_sample.sample(scratch.source, room, CONFIG["rooms"][room]["drawn"], CONFIG["seed"], left_out)
     survivors = {key for key, row in done.items() if row["verdict"] == "survived"} - {*read_arguments()}
+    drawn = [each for each in drawn if part in (room, each.module)]
     open_ones = [each for each in drawn if (each.key in survivors if again else each.key not in done)][:most]
-    print(f"{room}: {len(drawn)} drawn, {len(open_ones)} to run", flush=True)
+    print(f"{part}: {len(drawn)} drawn, {len(open_ones)} to run", flush=True)
     for count, mutant in enumerate(open_ones, 1):
         if time.monotonic() > until:
             return
@@ -63,7 +65,11 @@ def run_room(room: str, scratch: Scratch, until: float, again: bool, most: int |
 def main(words: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no mutant after so many minutes")
-    parser.add_argument("--rooms", default=",".join(CONFIG["rooms"]), help="rooms in this order, with commas between")
+    parser.add_argument(
+        "--rooms",
+        default=",".join(CONFIG["rooms"]),
+        help="rooms or modules, such as private/grid.py, in this order, with commas between",
+    )
     parser.add_argument(
         "--again", action="store_true", help="run survivors without an argument once more, after a new test"
     )
@@ -75,9 +81,9 @@ def main(words: Iterable[str] | None = None) -> None:
         until = time.monotonic() + 60 * options.minutes
         with tempfile.TemporaryDirectory(prefix="mutants-") as name:
             scratch = Scratch(Path(name).resolve())
-            for room in options.rooms.split(","):
+            for part in options.rooms.split(","):
                 if time.monotonic() < until:
-                    run_room(room, scratch, until, options.again, options.most)
+                    run_room(part, scratch, until, options.again, options.most)
     mutation_page.write()
 
 
