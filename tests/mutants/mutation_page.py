@@ -28,10 +28,12 @@ sample that [Cosmic Ray](https://cosmic-ray.readthedocs.io) draws. `make mutatio
 * Each mutant runs in a copy of `src`, in its own process: first the test file of the module, then the other quick tests
   of the room. Tests of other rooms do not run, so that a mutant that survives here may fail elsewhere.
 * *Timed out*: the tests took more than one and a half times their processor time on the source as it is. These mutants
-  count as found.
+  count as found, though a few of them may be slower forms of the same program.
 * *Argued*: the mutant is the same program, or harmless. Each argument is below.
 
 Verdicts are in `tests/mutants/sample_verdicts.csv`. A verdict counts as long as its line stands in the source.
+`make mutation` resumes a sample that is not complete. A module may run before others of its room: the rate of a room
+that is not complete is then not that of a random part.
 
 ## Results by room
 
@@ -43,6 +45,7 @@ def page() -> str:
     arguments = read_arguments()
     rows = {key: row for key, row in read_verdicts().items() if stands(key[0], key[3])}
     counts: dict[str, Counter[str]] = {room: Counter() for room in CONFIG["rooms"]}
+    modules: dict[str, Counter[str]] = {}
     argued, unexplained = [], []
     for key, row in sorted(rows.items()):
         verdict = row["verdict"]
@@ -50,6 +53,7 @@ def page() -> str:
             verdict = "argued" if key in arguments else "survived"
             (argued if key in arguments else unexplained).append((key, row))
         counts[key[0].partition("/")[0]][verdict] += 1
+        modules.setdefault(key[0], Counter())[verdict] += 1
     lines = [HEAD.format(seed=CONFIG["seed"])]
     lines += ["| room | drawn | not yet run | killed | timed out | argued | survived | no program | found |\n"]
     lines += ["|---|---|---|---|---|---|---|---|---|\n"]
@@ -64,6 +68,10 @@ def page() -> str:
         "\n*Found* is the share of killed and timed out mutants among those that ran, without those that are argued. "
         "*No program*: the change gives no Python, or the same program.\n"
     )
+    lines.append("\n## Verdicts by module\n\nModules without a verdict are not listed.\n\n")
+    lines += ["| module | killed | timed out | argued | survived | no program |\n|---|---|---|---|---|---|\n"]
+    for module, count in modules.items():
+        lines.append(f"| `{module}` | {' | '.join(str(count[each]) for each in VERDICTS)} |\n")
     lines.append("\n## Survivors without an argument\n\n")
     lines += [f"* {_place(key)}\n" for key, _ in unexplained] or ["None.\n"]
     lines.append("\n## Survivors that are argued\n\n")

@@ -70,10 +70,11 @@ def test_six_hundred_are_drawn_and_every_module_has_tests():
 
 
 def test_the_page_counts_every_mutant_once():
-    rows = [line.strip("| \n").split(" | ") for line in mutation_page.page().splitlines() if line.startswith("| ")]
+    page = mutation_page.page().partition("## Verdicts by module")[0]
+    rows = [line.strip("| \n").split(" | ") for line in page.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows] == ["room", *mutant_files.CONFIG["rooms"], "all"]
-    for _, drawn, *counts, _ in rows[1:]:
-        assert sum(map(int, counts)) == int(drawn)
+    for _, drawn, *counts in rows[1:]:
+        assert sum(map(int, counts[:6])) == int(drawn)
     for column in range(1, 8):
         assert sum(int(row[column]) for row in rows[1:-1]) == int(rows[-1][column])
     assert rows[-1][1] == "600"

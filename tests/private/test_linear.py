@@ -389,7 +389,7 @@ class TestRefusals:
         assert np.abs(total(apart) - (1.0 + 4096 * small)).max() <= groups * step * 2.0 ** -(FRACTION + 1)
 
     def test_usable_rows_of_a_unit_share_one_scale(self):
-        """A unit is scaled by C / (the sum of its usable norms); rows of no known class, or not finite, count nothing."""
+        """A unit is scaled by C / (the sum of its usable norms); rows of no class, or not finite, count nothing."""
         query, rng = contract.FlatLinear(1.0), np.random.default_rng(6)
         X = rng.normal(size=(12, 8, 8, 1)).astype(np.float32)
         norms = np.array([0.2, 0.3, 0.1, 0.5, 0.5, 0.5, 4.0, 3.0, 2.0, 0.4, 0.5, 9.0])
