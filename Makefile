@@ -13,7 +13,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dis
 QUICK = tests/test_rooms.py tests/schema tests/sources tests/storage tests/accounting tests/certificate tests/publish \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test test-all types suite quick accuracy lint install mutants constraints clean docs coverage
+.PHONY: demo test test-all types suite quick accuracy lint install mutants mutation constraints clean docs coverage
 
 install: $(VENV)/.installed
 
@@ -70,6 +70,11 @@ lint: install
 mutants: install
 	@$(BIN)/python tests/mutants/list_mutants.py
 
+# About six hours on one quiet core; the same command resumes. MUTATION="--minutes 60 --rooms private" limits it.
+mutation: install
+	$(PIP) install --quiet -c constraints.txt -e '.[mutation]'
+	$(BIN)/python tests/mutants/sample_mutants.py $(MUTATION)
+
 # The documentation site, build/site, warnings as errors; its notebooks are run. NOTEBOOKS=false leaves them as they are.
 docs: install
 	$(PIP) install --quiet -c constraints.txt -e '.[docs]'
@@ -79,7 +84,7 @@ docs: install
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/pip --disable-pip-version-check install --quiet -e '.[dev,docs]'
+	build/constraints/bin/pip --disable-pip-version-check install --quiet -e '.[dev,docs,mutation]'
 	(sed -n '/^#/p' constraints.txt; build/constraints/bin/pip freeze --exclude-editable) > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints

@@ -13,7 +13,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from dpdistill.accounting import pld
 from dpdistill.accounting import schedule as accounting
-from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
+from dpdistill.accounting.bounds import dp_event, epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_noise_multiplier
 from dpdistill.accounting.pld import compose, discretization_interval, epsilon_pld
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
@@ -69,7 +69,7 @@ def test_closed_form_agrees_with_the_pld_of_dp_accounting(sigma, delta, adjacenc
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.9])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 100.0])
 def test_the_closed_form_inverts_itself_and_never_overspends(epsilon, delta, adjacency):
     sigma = gaussian_noise_multiplier(epsilon, delta, adjacency)
@@ -154,6 +154,18 @@ def test_small_epsilons_keep_their_digits(epsilon, delta):
         exact = mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu)
     assert float(exact) <= delta
     assert float(exact) == pytest.approx(delta, rel=1e-7)
+
+
+@pytest.mark.parametrize("mu", [1e-6, 1e-4, 9.9e-4, 1e-3, 1.1e-3])
+@pytest.mark.parametrize("share", [0.0, 0.5, 3.0])
+def test_the_series_for_little_privacy_loss_is_exact(mu, share):
+    """Below mu = 1e-3 delta is a series, above it the closed form: both have ten digits where they meet."""
+    with mpmath.workdps(60):
+        exact_mu = 1 / mpmath.mpf(1 / mu)
+        eps = mpmath.mpf(share * mu)
+        upper = mpmath.ncdf(exact_mu / 2 - eps / exact_mu)
+        exact = upper - mpmath.exp(eps) * mpmath.ncdf(-exact_mu / 2 - eps / exact_mu)
+    assert gaussian_delta(1 / mu, share * mu) == pytest.approx(float(exact), rel=1e-10)
 
 
 def test_an_epsilon_through_which_nothing_is_heard_is_refused():
@@ -265,6 +277,19 @@ def test_small_noise_takes_a_coarser_interval_and_stays_an_upper_bound():
     assert epsilon_lower_bound(groups, 1e-5) <= epsilon_pld(groups, 1e-5) <= gaussian_epsilon(0.1, 1e-5) + 1e-3
 
 
+def test_an_event_is_what_dp_accounting_calls_it():
+    gaussian = dp_accounting.GaussianDpEvent(2.0)
+    assert dp_event(Event(2.0)) == gaussian
+    assert dp_event(Event(2.0, 0.25)) == dp_accounting.PoissonSampledDpEvent(0.25, gaussian)
+
+
+@pytest.mark.parametrize("weight", [1.0, 8.0])
+def test_rounds_that_hardly_sample_begin_the_search_at_little_noise(weight):
+    """No noise above e^-3 of the heaviest stage has the budget's mu where a sample is nearly always empty."""
+    plan = (Stage(1, 1e-100, weight), Stage(2, 1e-100, weight / 2))
+    assert accounting._clt_guess(plan, Budget(1.0)) == pytest.approx(weight * math.exp(-3.0), rel=1e-12)
+
+
 def test_schedule_tells_what_each_round_pays():
     schedule = Schedule((Stage(2), Stage(3, 0.25, 2.0)), (4.0, 2.0), Budget(1.0, 3e-6))
     assert schedule.rounds == 5
@@ -347,6 +372,23 @@ def test_impossible_budgets_are_refused(arguments, sentence):
 def test_impossible_arguments_are_refused(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        ([Stage(1_000_001)], r"at most 1,000,000 rounds, to compute its epsilon; got 1,000,001\."),
+        ([Stage(999_999), Stage(2, 0.5)], r"at most 1,000,000 rounds, to compute its epsilon; got 1,000,001\."),
+        ([Stage(10**9 - 1)], r"got 999,999,999\."),
+        ([Stage(10**9)], r"got a billion or more\."),
+        ([Stage(1)] * 65, r"at most 64 stages, to compute its epsilon; got 65\."),
+        ([Stage(1, 0.5)] * 5, r"at most 4 stages with sampling, to compute its epsilon; got 5\."),
+    ],
+)
+def test_a_plan_that_takes_hours_is_refused(plan, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        calibrate(plan, Budget(1.0))
+    accounting.check_work([Stage(1_000_000 - 63), *[Stage(1, 0.5)] * 4, *[Stage(1)] * 59])
 
 
 @pytest.mark.parametrize("failure", [OverflowError("math range error"), MemoryError()])

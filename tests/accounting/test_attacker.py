@@ -29,6 +29,11 @@ def test_the_advantage_on_a_gaussian_is_just_below(mu):
     assert best <= advantage(gaussian(mu)) <= best + 0.03
 
 
+def test_nothing_released_gives_no_advantage():
+    """At epsilon = 0 the bound is the smallest delta that is tried: 0 + 2 delta / (1 + 1)."""
+    assert advantage([]) == pytest.approx(1e-6, rel=1e-12)
+
+
 def test_replace_one_tells_more():
     assert true_positives(gaussian(0.5), 0.01, "replace-one") == pytest.approx(true_positives(gaussian(1.0), 0.01))
     assert advantage(gaussian(0.5), "replace-one") == pytest.approx(advantage(gaussian(1.0)))

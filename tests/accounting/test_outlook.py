@@ -46,6 +46,19 @@ def test_the_least_epsilon_is_the_least(records, coordinates):
     assert ratio(found) >= HOPELESS > ratio(0.85 * found)
 
 
+@pytest.mark.parametrize("start", [1e-9, 0.03, 1.0, 4.0, 7.9])
+def test_the_search_may_begin_anywhere_below(start):
+    """8 is the least epsilon for this many records: sqrt(d) sigma(8) / 10, and a little more."""
+    records = 0.1 * math.sqrt(10_000) * gaussian_noise_multiplier(8.0, 1e-5) * 1.0001
+    assert least_epsilon(ONE, Budget(start), 10_000, records) == pytest.approx(8.0, rel=0.03)
+
+
+def test_a_plan_that_the_accountant_does_not_handle_has_no_least_epsilon():
+    """Sampled rounds are not accounted for below delta = 1e-10, however many records there are."""
+    assert least_epsilon((Stage(5, 0.1),), Budget(1.0, 1e-11), 1, 1e9) is None
+    assert least_epsilon((Stage(5),), Budget(1.0, 1e-11), 1, 1e9) == 1.0
+
+
 def test_no_least_epsilon_above_ten():
     assert least_epsilon(ONE, Budget(1e-9), 10_000, 0.01) is None
     assert least_epsilon(ONE, Budget(20.0), 10_000, 0.01) is None

@@ -1,5 +1,6 @@
 """The ledgers: what is committed is paid, stays, and is the only thing handed out."""
 
+import dataclasses
 import json
 import math
 import os
@@ -18,7 +19,8 @@ import pytest
 from dpdistill.accounting.bounds import epsilon_lower_bound, epsilon_rdp
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
-from dpdistill.errors import LedgerError
+from dpdistill.errors import LedgerError, LedgerUnusable
+from dpdistill.ledger import database
 from dpdistill.ledger import dataset_file as file_module
 from dpdistill.ledger import folder as folder_module
 from dpdistill.ledger.dataset import DatasetLedger
@@ -210,6 +212,21 @@ class TestFolder:
         start(tmp_path).close()
         assert mode(tmp_path) == 0o700
 
+    def test_a_private_folder_of_other_files_may_be_used(self, tmp_path):
+        """Nobody else can read what is in it: mode 0700, or narrower."""
+        (tmp_path / "notes.txt").write_text("mine")
+        for bits in (0o700, 0o500):
+            tmp_path.chmod(bits)
+            folder_module.make_folder(tmp_path)
+            assert mode(tmp_path) == 0o700
+
+    def test_what_systems_make_on_a_new_disk_is_nobodys(self, tmp_path):
+        for name in ("lost+found", ".DS_Store"):
+            (tmp_path / name).touch()
+            tmp_path.chmod(0o755)
+            folder_module.make_folder(tmp_path)
+            assert mode(tmp_path) == 0o700
+
     def test_durability_settings(self, tmp_path):
         with start(tmp_path / "run") as ledger:
             settings = [ledger._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
@@ -278,6 +295,26 @@ class TestResume:
         assert "eeee" not in str(caught.value)
         assert (b"d" * 32).hex() not in str(caught.value)
         start(tmp_path).close()
+
+    def test_a_recipe_says_the_same_in_any_order(self, tmp_path):
+        start(tmp_path).close()
+        start(tmp_path, recipe=dict(reversed(RECIPE.items()))).close()
+        with start(tmp_path, recipe={"a": 1, "method": "ldpdc"}, overwrite=True) as ledger:
+            stored = ledger._db.execute("SELECT recipe FROM run").fetchone()[0]
+        assert stored == '{"a": 1, "method": "ldpdc"}'
+        with start(tmp_path, recipe={"method": "ldpdc", "a": 1}, overwrite=True) as ledger:
+            assert ledger._db.execute("SELECT recipe FROM run").fetchone()[0] == stored
+
+    def test_a_run_has_paid_once_a_round_is_committed(self, tmp_path):
+        with start(tmp_path) as ledger:
+            assert ledger.paid is False
+            with pytest.raises(LedgerError, match="Expected round 0 next"):
+                ledger.commit(1, FULL, np.zeros(1), 1.0)
+            assert ledger.paid is False
+            ledger.commit(0, FULL, np.zeros(1), 1.0)
+            assert ledger.paid is True
+        with start(tmp_path) as ledger:
+            assert ledger.paid is True
 
     def test_overwrite_archives_and_never_deletes(self, tmp_path):
         runs = []
@@ -362,6 +399,15 @@ class TestProcesses:
         finally:
             holder.communicate("", timeout=60)
         start(tmp_path).close()
+
+    def test_what_is_recorded_cannot_be_changed(self, tmp_path):
+        start(tmp_path / "run").close()
+        record = RunLedger.read(tmp_path / "run")
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            record.events = (FULL,)
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            ledger.summary().spent = 0.0
 
     def test_a_second_opening_in_this_process_too(self, tmp_path):
         with start(tmp_path), pytest.raises(LedgerError, match="Another process is using"):
@@ -448,6 +494,58 @@ class TestDataset:
         with pytest.raises(LedgerError, match="is the ledger of other records"):
             ledger.bind(of(b"s" * 32))
         ledger.bind(of(b"r" * 32))
+
+    def test_formats_are_those_of_files_that_exist(self, tmp_path):
+        """A ledger is kept for years: another number here would refuse all that exist."""
+        DatasetLedger.begin(tmp_path / "ledger", 3.0)
+        start(tmp_path / "run").close()
+        found = []
+        for file in (tmp_path / "ledger", tmp_path / "run" / "ledger.sqlite"):
+            db = sqlite3.connect(file)
+            found.append(db.execute("PRAGMA user_version").fetchone()[0])
+            db.close()
+        assert found == [0x64700004, 0x64700003]
+
+    @pytest.mark.parametrize("other", [b"q" * 32, b"s" * 32])
+    def test_other_records_are_refused_whichever_digest_is_larger(self, other, tmp_path):
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
+        ledger.bind(of())
+        with pytest.raises(LedgerError, match="is the ledger of other records"):
+            ledger.bind(of(other))
+
+    def test_an_empty_ledger_has_spent_nothing(self, tmp_path):
+        summary = DatasetLedger.begin(tmp_path / "ledger", 3.0).summary()
+        assert (summary.runs, summary.spent, summary.left) == ((), 0.0, 3.0)
+        assert (summary.delta, summary.adjacency) == (None, None)
+
+    def test_a_first_run_within_the_cap_passes(self, tmp_path):
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
+        for epsilon in (0.1, 3.0):
+            ledger.check_first(epsilon)
+        with pytest.raises(LedgerError, match=r"Expected a run within the cap of 3\.0 in .*; got epsilon=3\.1"):
+            ledger.check_first(3.1)
+
+    def test_a_refused_run_counts_as_joined(self, tmp_path):
+        """Whether the data set's ledger knows it is not known here: no round is handed out without asking again."""
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 0.5)
+        ledger.bind(of())
+        with start(tmp_path / "run") as run:
+            with pytest.raises(LedgerError, match="over the cap"):
+                run.join(ledger, "")
+            for use in (lambda: run.lookup(0), lambda: run.commit(0, FULL, np.zeros(1), 1.0)):
+                with pytest.raises(LedgerError, match="kept in a data set's ledger: state it again"):
+                    use()
+
+    def test_another_unit_is_refused(self, tmp_path):
+        ledger = DatasetLedger.begin(tmp_path / "ledger", 50.0)
+        units = calibrate((Stage(1),), Budget(1.0, unit="patient", rows_per_unit=2))
+        pay(ledger, "a", full(1.0))
+        with pytest.raises(LedgerError, match="protect one record; a run for another unit cannot join them"):
+            pay(ledger, "b", units)
+        other = DatasetLedger.begin(tmp_path / "other", 50.0)
+        pay(other, "a", units)
+        with pytest.raises(LedgerError, match="protect one patient; a run for another unit cannot join them"):
+            pay(other, "b", full(1.0))
 
     def test_nothing_is_paid_before_the_records_are_stated(self, tmp_path):
         ledger = DatasetLedger.begin(tmp_path / "ledger", 3.0)
@@ -716,11 +814,12 @@ class TestDataset:
     def test_a_damaged_run(self, tmp_path):
         pay(DatasetLedger.begin(tmp_path / "ledger", 2.0), "a", full(1.0))
         db = sqlite3.connect(tmp_path / "ledger")
-        with db:
-            db.execute("UPDATE runs SET schedule = '{}'")
+        for text in ("{}", "[]", "7", "no JSON"):
+            with db:
+                db.execute("UPDATE runs SET schedule = ?", (text,))
+            with pytest.raises(LedgerError, match="a run in it has no schedule"):
+                DatasetLedger(tmp_path / "ledger").summary()
         db.close()
-        with pytest.raises(LedgerError, match="a run in it has no schedule"):
-            DatasetLedger(tmp_path / "ledger").summary()
 
     def test_a_cost_that_cannot_be_composed(self, tmp_path):
         ledger = DatasetLedger.begin(tmp_path / "ledger", 50.0)
@@ -741,6 +840,41 @@ class TestDataset:
         DatasetLedger.begin(tmp_path / "ledger", 1.4)
         runs = [child(code, tmp_path / "ledger", name, stdout=subprocess.PIPE) for name in "ab"]
         assert sorted(run.communicate(timeout=120)[0].strip() for run in runs) == ["paid", "refused"]
+
+
+@pytest.mark.parametrize(
+    "name", ["SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_BUSY", "SQLITE_IOERR_WRITE"]
+)
+def test_errors_of_the_disk_say_nothing_against_the_file(name):
+    error = sqlite3.OperationalError()
+    assert not database.is_of_the_disk(error)
+    error.sqlite_errorcode = getattr(sqlite3, name)
+    assert database.is_of_the_disk(error)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    assert not database.is_of_the_disk(error)
+
+
+def test_a_disk_that_fails_is_another_error_than_a_damaged_file(tmp_path, monkeypatch):
+    start(tmp_path).close()
+
+    for code, kind, sentence in (
+        (sqlite3.SQLITE_IOERR, LedgerUnusable, r"cannot be (read|used): disk I/O error\."),
+        (sqlite3.SQLITE_CORRUPT, LedgerError, r"is damaged\.|cannot be used: disk I/O error\."),
+    ):
+        failure = sqlite3.OperationalError("disk I/O error")
+        failure.sqlite_errorcode = code
+        monkeypatch.setattr("dpdistill.ledger.run.is_new", mock.Mock(side_effect=failure))
+        for use in (lambda: RunLedger.read(tmp_path), lambda: start(tmp_path)):
+            with pytest.raises(LedgerError, match=sentence) as caught:
+                use()
+            assert type(caught.value) is kind
+
+
+def test_a_mistake_of_ours_is_not_blamed_on_the_file():
+    db = sqlite3.connect(":memory:")
+    db.close()
+    with pytest.raises(sqlite3.ProgrammingError), database.usable("The ledger"):
+        db.execute("SELECT 1")
 
 
 def test_without_file_locks_no_run_is_begun(tmp_path, monkeypatch):

@@ -229,6 +229,14 @@ class TestRefusals:
         with pytest.raises(CuratorError, match=message):
             checks.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise)
 
+    def test_a_noise_is_checked_for_all_classes_that_a_unit_touches(self):
+        """500 sqrt(64) steps of the clip norm take 2^12; three blocks of classes take 2^13."""
+        noise = 1.5 * 2.0**35
+        assert checks.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise) == (64,)
+        assert checks.check_query(FlatQuery(by_class=False), 1.0, contract.SCHEMA, noise, rows_per_unit=3) == (64,)
+        with pytest.raises(CuratorError, match=r"Expected noise_multiplier=.* of at most 2\*\*48 grid steps"):
+            checks.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise, rows_per_unit=3)
+
     @pytest.mark.parametrize("noise", [None, 2.0**-4, 1.0, 1e9])
     def test_what_has_a_grid_is_answered(self, noise):
         assert checks.check_query(FlatQuery(), 1.0, contract.SCHEMA, noise) == (64,)

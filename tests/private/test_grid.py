@@ -11,7 +11,16 @@ from dpdistill.private.grid import Grid, make_grid
 
 @pytest.mark.parametrize(
     ("noise_multiplier", "dimension", "K"),
-    [(1.0, 10, 1 << 20), (3.7306, 10, 1 << 19), (0.49989, 10, 1 << 22), (100.0, 784, 1 << 14), (1e6, 3072, 1 << 15)],
+    [
+        *[
+            (1.0, 10, 1 << 20),
+            (3.7306, 10, 1 << 19),
+            (0.49989, 10, 1 << 22),
+            (100.0, 784, 1 << 14),
+            (1e6, 3072, 1 << 15),
+        ],
+        (1e6, 68_719, 1 << 17),  # 500 sqrt(d) is 131,071.6: a power of two when rounded up
+    ],
 )
 def test_resolution(noise_multiplier, dimension, K):
     grid = make_grid(2.0, noise_multiplier, dimension, records=1000)

@@ -28,7 +28,7 @@ from dpdistill.private.linear import (
 )
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs.jaxprs import Refused, in_double
-from dpdistill.query import ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
+from dpdistill.query import MOST_ROWS, ROUNDING_SHARE, SLACK_TEXT, Event, LinearQuery, Stage
 from dpdistill.storage.records import Records
 
 D, K = 64, 3
@@ -388,6 +388,21 @@ class TestRefusals:
         apart = [chunks[0], *[(X * 0, np.zeros(1, np.int64))] * (GROUP - 1), *chunks[1:]]
         assert np.abs(total(apart) - (1.0 + 4096 * small)).max() <= groups * step * 2.0 ** -(FRACTION + 1)
 
+    def test_usable_rows_of_a_unit_share_one_scale(self):
+        """A unit is scaled by C / (the sum of its usable norms); rows of no class, or not finite, count nothing."""
+        query, rng = contract.FlatLinear(1.0), np.random.default_rng(6)
+        X = rng.normal(size=(12, 8, 8, 1)).astype(np.float32)
+        norms = np.array([0.2, 0.3, 0.1, 0.5, 0.5, 0.5, 4.0, 3.0, 2.0, 0.4, 0.5, 9.0])
+        X *= (norms / np.linalg.norm(X.reshape(12, -1), axis=1)).astype(np.float32)[:, None, None, None]
+        y = np.array([0, 1, 2, 0, -1, 1, 2, 2, 2, 1, 0, -1])
+        X[7, 0, 0] = np.nan
+        scales = np.array([1.0] * 3 + [1.0, 0.0, 1.0] + [1 / 6, 0.0, 1 / 6] + [1.0, 1.0, 0.0])
+        step = step_and_sensitivity(1.0, D)[0]
+        found = sum_limbs(query, 1.0, [(X, y)], (D,), K, k=3)
+        total = (found[0] + np.ldexp(found[1].astype(np.longdouble), -FRACTION)) * step
+        expected = np.nan_to_num(X.reshape(12, -1).astype(np.float64)).T @ scales
+        np.testing.assert_allclose(total.astype(np.float64), expected, rtol=0, atol=1e-6)
+
     def test_limbs_of_shards_are_added_in_any_order(self):
         query, rng = contract.FlatLinear(0.7), np.random.default_rng(5)
         chunks = [(rng.normal(size=(5, 8, 8, 1)).astype(np.float32), np.arange(5) % K) for _ in range(6 * GROUP)]
@@ -453,6 +468,18 @@ class TestRefusals:
     def test_a_noise_that_cannot_be_drawn_before_a_record_is_read(self, noise):
         with pytest.raises(CuratorError, match=f"Expected noise_multiplier={noise} > 0 and of at most 2"):
             check_query(QUERY, W, contract.SCHEMA, noise)
+
+    def test_units_of_more_rows_than_a_block(self):
+        with pytest.raises(CuratorError, match=f"Expected rows_per_unit={MOST_ROWS + 1} <= {MOST_ROWS} for this meth"):
+            check_query(QUERY, W, contract.SCHEMA, rows_per_unit=MOST_ROWS + 1)
+        assert check_query(QUERY, W, contract.SCHEMA, rows_per_unit=MOST_ROWS) == (K, D)
+        assert check_query(contract.FlatQuery(), 1.0, contract.SCHEMA, rows_per_unit=MOST_ROWS + 1) == (D,)
+
+    def test_a_noise_of_less_than_a_step_can(self):
+        """Steps of a linear query are about 2^-11 C / sqrt(d) long."""
+        step, sensitivity = step_and_sensitivity(QUERY.clip_norm, K * D)
+        for share in (0.5, 2.0):
+            assert check_query(QUERY, W, contract.SCHEMA, share * step / sensitivity) == (K, D)
 
     @pytest.mark.parametrize("noise", [1e-3, 1.0, 1e9])
     def test_any_other_noise_can(self, noise):

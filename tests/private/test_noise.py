@@ -1,5 +1,6 @@
 """Integer noise: the law, the exactness of its roundings, and where its bits come from."""
 
+import hashlib
 import os
 
 import mpmath
@@ -10,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from dpdistill.accounting.gaussian import gaussian_noise_multiplier
 from dpdistill.private import noise
-from dpdistill.private.noise import SeededEntropy, SystemEntropy, rounded_gaussian
+from dpdistill.private.noise import KeyedEntropy, SeededEntropy, SystemEntropy, rounded_gaussian
 
 
 class Scripted:
@@ -126,12 +127,40 @@ def test_a_straddled_boundary_is_decided_by_more_bits(m, stddev):
     assert neighbour.drawn == 1
 
 
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.1, 2.0])
+@pytest.mark.parametrize("stddev", [1.0, 10.0])
+def test_a_wrong_guess_of_the_floats_is_corrected(monkeypatch, factor, stddev):
+    """The float quantile only says where the exact decision begins."""
+    intervals = [1000, 1 << 20, 1 << 40, 1 << 50, (1 << 53) - 1]
+    exact = [noise._decide(interval, 54, stddev) for interval in intervals]
+    expected = [round(-float(ndtri(interval * 2.0**-54)) * stddev) for interval in intervals]
+    assert exact == expected
+    assert exact[0] >= 7 * stddev
+    monkeypatch.setattr(noise, "ndtri", lambda p: factor * ndtri(p))
+    assert [noise._decide(interval, 54, stddev) for interval in intervals] == exact
+
+
+def test_the_last_interval_takes_more_bits_however_little_the_noise():
+    entropy = Scripted(0, 1 << 63)
+    assert rounded_gaussian((), 0.01, entropy) == 0
+    assert entropy.drawn == 2
+
+
 def test_the_last_interval_has_no_end_and_takes_more_bits():
     entropy = Scripted(0, 0, 1 << 63)
     with mpmath.workprec(300):
         expected = int(mpmath.floor(mp_quantile(1 << 63, 54 + 128, 1000.0) + 0.5))
     assert rounded_gaussian((), 1000.0, entropy) == expected > 12_000
     assert entropy.drawn == 3
+
+
+def test_keyed_bytes_are_those_of_shake_256():
+    """Processes of all versions toss the same coins for the same key: SHAKE-256 of the key and a counter from 1."""
+    entropy = KeyedEntropy(b"k" * 32)
+    for counter in (1, 2, 3):
+        expected = hashlib.shake_256(b"k" * 32 + counter.to_bytes(8, "little")).digest(20)
+        assert entropy.bytes(20) == expected
+    assert entropy.kind == "operating-system entropy"
 
 
 def test_blocks_join_into_one_stream(monkeypatch):
