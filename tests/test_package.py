@@ -79,7 +79,7 @@ def blocked() -> dict[str, str]:
     found = {
         re.match(r"[a-z-]+", each)[0].removesuffix("-cpu").replace("-", "_"): extra
         for extra in extras
-        if extra not in ("digits", "dev", "docs")
+        if extra not in ("digits", "dev", "docs", "mutation")
         for each in extras[extra]
     }
     del found["dpdistill"], found["scikit_learn"]

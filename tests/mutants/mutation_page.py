@@ -25,15 +25,15 @@ sample that [Cosmic Ray](https://cosmic-ray.readthedocs.io) draws. `make mutatio
 * At most one mutant is drawn for each line, so that a line with many operators does not count more.
 * Annotations, docstrings, blocks for types alone and `__all__` are left out: they do not run. So are replacements that
   fail on any input, such as `<<` for `+`.
-* Each mutant runs in a copy of `src`, in its own process: first the test file of the module, then the other quick tests
-  of the room. Tests of other rooms do not run, so that a mutant that survives here may fail elsewhere.
+* Each mutant runs in a copy of `src`, in its own process. The test file of the module runs first, then the other quick
+  tests of the room. Tests of other rooms do not run, so that a mutant that survives here may fail elsewhere.
 * *Timed out*: the tests took more than one and a half times their processor time on the source as it is. These mutants
   count as found, though a few of them may be slower forms of the same program.
 * *Argued*: the mutant is the same program, or harmless. Each argument is below.
 
 Verdicts are in `tests/mutants/sample_verdicts.csv`. A verdict counts as long as its line stands in the source.
-`make mutation` resumes a sample that is not complete. A module may run before others of its room: the rate of a room
-that is not complete is then not that of a random part.
+`make mutation` resumes a sample that is not complete. A module may run before others of its room. The rate of a
+room that is not complete is then not the rate of a random part.
 
 ## Results by room
 
