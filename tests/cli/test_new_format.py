@@ -22,13 +22,13 @@ import json
 import numpy as np
 
 from dpdistill.sources.formats import ImageFormat
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 
 def load_file(path, part, stated):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     X = np.array([line["image"] for line in lines], np.uint8)[..., None]
-    return Raw.of(X, np.array([line["label"] for line in lines]), classes=("a", "b"), bounds=(0.0, 255.0))
+    return Parsed.of(X, np.array([line["label"] for line in lines]), classes=("a", "b"), bounds=(0.0, 255.0))
 
 
 FORMAT = ImageFormat(name="xyz", title="JSON lines (.xyz)", endings=(".xyz",), load_file=load_file)

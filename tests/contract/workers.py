@@ -21,7 +21,7 @@ from dpdistill.workers import Workers, processes, remote_aggregator, worker
 ROUNDS, PARTS, PIXELS = 4, 2, 64
 
 
-class InThisProcess(processes.Crew):
+class InThisProcess(processes.WorkerGroup):
     """Workers that answer in this process, so that what they hold can be looked at."""
 
     def start(self, number: int) -> Any:

@@ -30,7 +30,7 @@ FAST = ("logistic regression", "Bernoulli naive Bayes", "linear SVC", "decision 
 
 
 def rows(n, schema=TWO, seed=0, noise=12.0):
-    """Raw rows whose class shows, not too clearly, in age and work; the first class is the most frequent."""
+    """Rows whose class shows, not too clearly, in age and work; the first class is the most frequent."""
     rng = np.random.default_rng(seed)
     classes = len(schema.classes)
     y = rng.choice(classes, n, p=[0.6, 0.4] if classes == 2 else [0.5, 0.3, 0.2])

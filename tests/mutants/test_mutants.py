@@ -81,7 +81,7 @@ draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum,
 release_linear = linear.release_linear
 compose, noise_for = accounting.compose, accounting.gaussian_noise_multiplier
 write, to_unit, commit, take_rows = run.Result.save, Schema.to_unit, RunLedger.commit, Records.take
-answer_of_pool = remote_aggregator.Pool.answer
+answer_of_pool = remote_aggregator.RemoteAggregator.answer
 fc_ntk_norm, dp_kip_tell = FCNTKGradient.norm, dp_kip.DPKIP.tell
 
 
@@ -221,7 +221,7 @@ def coins_of_the_first_round_again() -> Any:
         key = self.__dict__.setdefault("key", entropy.bytes(remote_aggregator.KEY))
         return answer_of_pool(self, question, mock.Mock(bytes=lambda n: key))
 
-    return swap(remote_aggregator.Pool, "answer", answer)
+    return swap(remote_aggregator.RemoteAggregator, "answer", answer)
 
 
 def parts_share_their_coins() -> Any:

@@ -257,7 +257,7 @@ class TestSensitivity:
         X = np.array(records.X)
         X[3, 0, 0, 0] = bad
         value, _ = released(QUERY, W, [(X, np.asarray(records.y))])
-        unlabelled = np.where(np.arange(6) == 3, -1, records.y)  # as it comes from `PlacedRecords`
+        unlabelled = np.where(np.arange(6) == 3, -1, records.y)  # as it comes from `ChunkedRecords`
         with jax.debug_nans(True), jax.debug_infs(True):
             trapped, _ = released(QUERY, W, [(X, unlabelled)])
         np.testing.assert_array_equal(trapped, value)

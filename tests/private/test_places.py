@@ -24,7 +24,7 @@ from dpdistill.methods import DOS, DPKIP
 from dpdistill.methods.class_means import ClassSumsQuery
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.private import aggregator, curator
-from dpdistill.private.chunking import PlacedRecords
+from dpdistill.private.chunking import ChunkedRecords
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.sampling import draw_places
 from dpdistill.programs import compiled
@@ -133,12 +133,12 @@ class TestPlaces:
         assert ((pairs - 60_000 / 576) ** 2 / (60_000 / 576)).sum() < 690  # 575 degrees of freedom
 
     def test_come_from_the_operating_system(self):
-        placed = [PlacedRecords(make_records(500), SystemEntropy())._places % 16 for _ in range(2)]
+        placed = [ChunkedRecords(make_records(500), SystemEntropy())._places % 16 for _ in range(2)]
         assert np.mean(placed[0] == placed[1]) < 0.15
 
     def test_every_record_is_in_one_chunk_at_its_own_place(self):
         records = make_records(50)
-        placed, unit = PlacedRecords(records, SeededEntropy(1)), records.schema.to_unit(records.X)
+        placed, unit = ChunkedRecords(records, SeededEntropy(1)), records.schema.to_unit(records.X)
         places, seen = placed._places % 7, []
         for X, y in placed.chunks(None, None, 7):
             assert X.shape == (7, 8, 8, 1)
@@ -154,7 +154,7 @@ class TestPlaces:
 
     def test_of_a_sample_are_those_of_its_records(self):
         records, sampled = make_records(50), np.array([3, 17, 18, 40])
-        placed, unit = PlacedRecords(records, SeededEntropy(1)), records.schema.to_unit(records.X)
+        placed, unit = ChunkedRecords(records, SeededEntropy(1)), records.schema.to_unit(records.X)
         placed.fill(contract.Halve(), 7, 0)
         for encoder in (None, contract.Halve()):
             found = [(X[r], r) for X, y in placed.chunks(encoder, sampled, 7, number=0) for r in range(7) if X[r].any()]
@@ -165,7 +165,7 @@ class TestPlaces:
                 assert placed._places[at[0]] % 7 == r
 
     def test_placeholders_are_few(self):
-        chunks = list(PlacedRecords(make_records(8_000), SeededEntropy(1)).chunks(None, None, 16))
+        chunks = list(ChunkedRecords(make_records(8_000), SeededEntropy(1)).chunks(None, None, 16))
         assert len(chunks) <= 1.1 * 8_000 / 16
 
     @pytest.mark.parametrize("chunk", [0, -1, 65_537])
@@ -354,7 +354,7 @@ def test_records_that_are_not_finite_have_no_label():
     X = np.array(records.X, np.float32)
     X[[3, 30], 1, 2, 0] = np.nan
     broken = Records(X, records.y, records.schema)
-    chunks = list(PlacedRecords(broken, SeededEntropy(0)).chunks(None, None, 7))
+    chunks = list(ChunkedRecords(broken, SeededEntropy(0)).chunks(None, None, 7))
     labels = np.concatenate([y for _, y in chunks])
     finite = np.concatenate([np.isfinite(X).all((1, 2, 3)) for X, _ in chunks])
     assert (~finite).sum() == 2

@@ -8,7 +8,7 @@ from contract import FlatLinear, FlatQuery, make_curator, make_records, memory_l
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.errors import CuratorError
 from dpdistill.private import curator
-from dpdistill.private.chunking import PlacedRecords
+from dpdistill.private.chunking import ChunkedRecords
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.sampling import keep_rows
 from dpdistill.query import Stage
@@ -41,7 +41,7 @@ def test_kept_rows_follow_the_operating_system():
 
 def test_a_row_of_no_known_unit_is_never_used():
     records = of_units(make_records(9), [0, 0, -1, 1, 1, 1, -1, 2, 2])
-    placed = PlacedRecords(records, SeededEntropy(1), 2)
+    placed = ChunkedRecords(records, SeededEntropy(1), 2)
     assert len(placed) == 3
     seen = np.concatenate([X for X, _ in placed.chunks(None, None, 4)]).reshape(-1, 64)
     given = records.schema.to_unit(records.X).reshape(9, 64)

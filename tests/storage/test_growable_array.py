@@ -29,12 +29,11 @@ from dpdistill.run import driver
 from dpdistill.run.serialize import digest_records
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.sources.load import load
-from dpdistill.sources.tables import source as table_source
 from dpdistill.sources.tables.database import DatabaseQuery
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile, with_units, write_schema
 from dpdistill.sources.tables.source import CsvFormat
-from dpdistill.storage.growable_array import Spool, forget, slices
+from dpdistill.storage.growable_array import GrowableArrays, forget, slices
 from dpdistill.storage.memory import Memory, machine_memory, parse_memory
 from dpdistill.storage.prepare import ranked
 from dpdistill.storage.records import Records
@@ -50,7 +49,7 @@ MAPPED = Path("/proc/self/maps")
 
 
 def spool_of(folder, size=1000):
-    return Spool(Memory(size, folder))
+    return GrowableArrays(Memory(size, folder))
 
 
 def is_mapped(array) -> bool:
@@ -112,7 +111,7 @@ class TestSpool:
 
     def test_the_systems_folder_where_none_is_stated(self, tmp_path, monkeypatch):
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        spool = Spool(Memory(1))
+        spool = GrowableArrays(Memory(1))
         spool.append(np.arange(5))
         (found,) = spool.arrays()
         assert found.tolist() == [0, 1, 2, 3, 4]
@@ -231,18 +230,18 @@ def test_images_are_the_same_from_a_file(tmp_path, name, monkeypatch):
     scratch.mkdir()
     place.mkdir()
     source = build(place)
-    kept, spooled = load(source, **options), load(source, **options, memory=LIMIT, scratch=scratch)
-    for records in (kept, spooled):
+    kept, mapped = load(source, **options), load(source, **options, memory=LIMIT, scratch=scratch)
+    for records in (kept, mapped):
         np.testing.assert_array_equal(records.X, X)
         assert records.X.dtype == X.dtype
         assert records.y.tolist() == y.tolist()
-    assert (kept.schema, kept.notes) == (spooled.schema, spooled.notes)
-    assert digest_records(kept, b"k" * 32) == digest_records(spooled, b"k" * 32)
+    assert (kept.schema, kept.notes) == (mapped.schema, mapped.notes)
+    assert digest_records(kept, b"k" * 32) == digest_records(mapped, b"k" * 32)
     if own is not None:  # a file of SVHN is unpacked in memory as a whole
-        assert (is_mapped(kept.X), is_mapped(spooled.X)) == (own, True)
+        assert (is_mapped(kept.X), is_mapped(mapped.X)) == (own, True)
     if name == "list":
-        assert kept.units.tolist() == spooled.units.tolist() == [i % 4 for i in range(N)]
-        assert is_mapped(spooled.units)
+        assert kept.units.tolist() == mapped.units.tolist() == [i % 4 for i in range(N)]
+        assert is_mapped(mapped.units)
     side = [load(source, **options, resize=4, memory=memory) for memory in (None, LIMIT)]
     np.testing.assert_array_equal(*(records.X for records in side))
     assert [is_mapped(records.X) for records in side] == [False, True]
@@ -337,16 +336,17 @@ def test_a_table_is_the_same_whatever_the_batches_and_the_memory(tmp_path, name,
         return load_table(TABLES[name](tmp_path), STATED, strict=False, **how)
 
     expected = read()
-    monkeypatch.setattr(table_source, "_ROWS", batch)
-    monkeypatch.setattr("dpdistill.sources.tables.frame._ROWS", batch)
-    monkeypatch.setattr("dpdistill.sources.tables.database._ROWS", batch)
-    monkeypatch.setattr(table_source, "_BLOCK", 30 * batch)  # of bytes: a row of the CSV has less than 40
+    for module in ("parquet_file", "frame", "database"):
+        monkeypatch.setattr(f"dpdistill.sources.tables.{module}._ROWS", batch)
+    monkeypatch.setattr(
+        "dpdistill.sources.tables.csv_file._BLOCK", 30 * batch
+    )  # of bytes: a row of the CSV has less than 40
     (tmp_path / "t.db").unlink(missing_ok=True)
     kept = read()
     (tmp_path / "t.db").unlink(missing_ok=True)
-    spooled = read(memory=100, scratch=tmp_path / "scratch")
-    assert (is_mapped(kept.X), is_mapped(spooled.X), is_mapped(spooled.units)) == (False, True, True)
-    for records in (kept, spooled):
+    mapped = read(memory=100, scratch=tmp_path / "scratch")
+    assert (is_mapped(kept.X), is_mapped(mapped.X), is_mapped(mapped.units)) == (False, True, True)
+    for records in (kept, mapped):
         np.testing.assert_array_equal(records.X, expected.X)
         np.testing.assert_array_equal(records.y, expected.y)
         np.testing.assert_array_equal(records.units, expected.units)
@@ -362,8 +362,8 @@ def test_a_table_is_the_same_whatever_the_batches_and_the_memory(tmp_path, name,
 
 @pytest.mark.parametrize("name", ["csv", "parquet", "database"])
 def test_a_fault_is_named_by_its_row_in_the_table(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(table_source, "_ROWS", 4)
-    monkeypatch.setattr("dpdistill.sources.tables.database._ROWS", 4)
+    for module in ("parquet_file", "database"):
+        monkeypatch.setattr(f"dpdistill.sources.tables.{module}._ROWS", 4)
     with pytest.raises(DataError, match="column 'gain', row 11: 'abc' is not a number"):
         load_table(TABLES[name](tmp_path), STATED, memory=100, scratch=tmp_path)
 

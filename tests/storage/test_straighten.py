@@ -10,6 +10,7 @@ import pytest
 
 from dpdistill import Budget, DecoupledKIP, Records, distill, finish_again, load, straighten_images, verify
 from dpdistill.features.deskew import Deskewed
+from dpdistill.features.scattering import ScatterNet
 from dpdistill.folder.labelled import write_labelled
 from dpdistill.folder.layout import read_labelled
 from dpdistill.folder.save import read_distilled
@@ -52,7 +53,7 @@ def test_moments(shape):
 
 
 def test_what_the_deskewed_kernel_sees():
-    seen = jax.vmap(Deskewed(None).upright)(STROKES / 127.5 - 1.0)
+    seen = jax.vmap(Deskewed(ScatterNet()).upright)(STROKES / 127.5 - 1.0)
     np.testing.assert_allclose(straighten_images(STROKES), (np.asarray(seen) + 1.0) * 127.5, atol=1.05)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpdistill.private.aggregator import sum_rows
 from dpdistill.private.checks import check_query
-from dpdistill.private.chunking import Chunk, Numbers, PlacedRecords
+from dpdistill.private.chunking import Chunk, ChunkedRecords, Numbers
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import FRACTION, step_and_sensitivity, sum_limbs
 from dpdistill.private.noise import SystemEntropy
@@ -32,7 +32,7 @@ class Exact:
 
     def __init__(self, records: Records, compute: Compute | None = None) -> None:
         self._records, self._compute = records, compute or Compute()
-        self._placed = PlacedRecords(records, SystemEntropy())
+        self._placed = ChunkedRecords(records, SystemEntropy())
         self._numbers = Numbers()
 
     def without(self, i: int) -> Exact:

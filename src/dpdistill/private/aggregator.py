@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from dpdistill.errors import CuratorError
-from dpdistill.private.chunking import WHOLE, Chunk, PlacedRecords, Shard
+from dpdistill.private.chunking import WHOLE, Chunk, ChunkedRecords, Shard
 from dpdistill.private.grid import Grid
 from dpdistill.private.linear import sum_limbs
 from dpdistill.private.noise import Entropy
@@ -74,7 +74,7 @@ class LocalAggregator(Unshown):
     def __init__(
         self, records: Records, entropy: Entropy, rows_per_unit: int | None = None, space: Memory | None = None
     ) -> None:
-        self._schema, self._records = records.schema, PlacedRecords(records, entropy, rows_per_unit, space)
+        self._schema, self._records = records.schema, ChunkedRecords(records, entropy, rows_per_unit, space)
         self._tested: set[tuple] = set()
 
     def __len__(self) -> int:

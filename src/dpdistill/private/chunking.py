@@ -32,7 +32,7 @@ class Numbers(dict[tuple[ByValue, int], int]):
         return self.setdefault(key, len(self))
 
 
-class PlacedRecords(Unshown):
+class ChunkedRecords(Unshown):
     """Records in chunks of one shape: the rows of each unit are together, at a place drawn for the unit.
 
     For k = 1, every record is a unit. Place r of chunk c has the c-th unit whose place is r, in k rows. Empty places,

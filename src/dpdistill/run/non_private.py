@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.private.aggregator import sum_rows
-from dpdistill.private.chunking import Numbers, PlacedRecords
+from dpdistill.private.chunking import ChunkedRecords, Numbers
 from dpdistill.private.linear import add_groups
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs.checks import abstract, types_of
@@ -36,7 +36,7 @@ class NonPrivateCurator(Unshown):
         self, records: Records, sampling_probs: list[float], seed: int, compute: Compute | None = None
     ) -> None:
         self._sampling_probs, self._seed, self._compute = sampling_probs, seed, compute or Compute()
-        self._schema, self._records = records.schema, PlacedRecords(records, SeededEntropy(seed))
+        self._schema, self._records = records.schema, ChunkedRecords(records, SeededEntropy(seed))
         self._numbers = Numbers()
 
     def release(self, t: int, query: Query, params: Params) -> Release:

@@ -16,9 +16,9 @@ from typing import Any
 from dpdistill.sources import images, tables
 from dpdistill.storage.files import single_part
 from dpdistill.storage.options import Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
-Load = Callable[[Path, str, Stated], Raw]
+Load = Callable[[Path, str, Stated], Parsed]
 """Reads the records of a file or folder from its path, the part ("train") and the stated options."""
 
 
@@ -97,7 +97,7 @@ class TableFormat:
         return self.holds(path, start) if self.holds else path.name.lower().endswith(self.endings)
 
 
-def of_single_part(raw: Raw, part: str) -> Raw:
+def of_single_part(raw: Parsed, part: str) -> Parsed:
     """Returns the records of a file with a single part, with a note if another part is requested."""
     return replace(raw, notes=(*raw.notes, *single_part("file", part)))
 

@@ -27,7 +27,7 @@ from dpdistill.storage.files import (
 )
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 from dpdistill.storage.records import Records
 
 _FOREIGN = {
@@ -128,7 +128,7 @@ def load(
             raise DataError(f"{title} holds straightened images: they cannot be compared with others.")
         if stated.classes is not None:
             raw = replace(raw, notes=tuple(note for note in raw.notes if not note.startswith("Classes default")))
-        records = Records.from_raw(raw, stated, title)
+        records = Records.from_parsed(raw, stated, title)
     _refuse_nothing(title, records, part, strict)
     return records
 
@@ -177,7 +177,7 @@ def _stated_by(like: Schema, form: str, stated: Stated) -> Stated:
     return replace(stated, side=h if h == w else None, channels=c if c in (1, 3) else None)
 
 
-def _read(source: Any, form: str, part: str, stated: Stated) -> Raw:
+def _read(source: Any, form: str, part: str, stated: Stated) -> Parsed:
     if form == OBJECT:
         return objects.load_object(source, part, stated)
     if form == DIGITS:

@@ -18,7 +18,7 @@ _BYTES, _ROWS = 1 << 22, 1 << 16
 Places = slice | np.ndarray
 
 
-class Spool:
+class GrowableArrays:
     """Arrays of equally many rows that grow by rows: in memory up to a limit, beyond it in files.
 
     The files have mode 0600 and no name, on the disk of the owner's folder. They vanish with the last array that maps
@@ -137,13 +137,13 @@ class _InFile:
             file.close()
 
 
-def spooled(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:
+def joined_chunks(chunks: Iterable[bytes], memory: Memory) -> np.ndarray:
     """Returns the concatenation of byte chunks as one array, uint8 (size,)."""
-    spool = Spool(memory)
-    spool.append(np.zeros(0, np.uint8))
+    rows_so_far = GrowableArrays(memory)
+    rows_so_far.append(np.zeros(0, np.uint8))
     for chunk in chunks:
-        spool.append(np.frombuffer(chunk, np.uint8))
-    return spool.arrays()[0]
+        rows_so_far.append(np.frombuffer(chunk, np.uint8))
+    return rows_so_far.arrays()[0]
 
 
 def slices(array: np.ndarray) -> Iterator[slice]:

@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Raw:
+class Parsed:
     """Facts of a file format, before the caller's statements are applied.
 
     Args:
@@ -57,7 +57,7 @@ class Raw:
     inferred: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, X: Any, y: Any, units: object = None, title: str = "", **facts: Any) -> Raw:
+    def of(cls, X: Any, y: Any, units: object = None, title: str = "", **facts: Any) -> Parsed:
         """Returns the records of whole arrays.
 
         Args:
@@ -65,7 +65,7 @@ class Raw:
             y: labels, (n,) or (n, 1).
             units: units of the records, (n,), or None.
             title: name of the source for error messages, or an empty text.
-            facts: further fields of Raw.
+            facts: further fields of Parsed.
 
         Raises:
             DataError: arrays of other shapes or types.

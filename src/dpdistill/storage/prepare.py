@@ -11,16 +11,16 @@ from PIL import Image
 
 from dpdistill.schema import DataError
 from dpdistill.schema.number_text import same_spelling
-from dpdistill.storage.growable_array import Spool, forget, slices
+from dpdistill.storage.growable_array import GrowableArrays, forget, slices
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.options import Stated, refuse_eight_bits
-from dpdistill.storage.parsed import Raw, titled
+from dpdistill.storage.parsed import Parsed, titled
 from dpdistill.storage.straighten import straighten_images
 from dpdistill.storage.unit_names import unit_key
 
 
 def gather(
-    raw: Raw, classes: tuple[str, ...], stated: Stated, title: str = ""
+    raw: Parsed, classes: tuple[str, ...], stated: Stated, title: str = ""
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Returns the arrays X, y and units of Records; each is in memory or mapped.
 
@@ -37,32 +37,32 @@ def gather(
     side = None if fits else stated.side
     straighten = stated.straighten and not raw.straightened and not raw.prepared
     kept = raw.whole if side is None and not straighten else None
-    spool, index = Spool(stated.memory), {}
+    rows_so_far, index = GrowableArrays(stated.memory), {}
     numbers = label_numbers(classes, raw.classes, title)
     for part in raw.parts:
         with titled(title):
             if not raw.prepared:
                 _require_range(part.X.dtype, raw, stated)
-            y = label_indices(part.y, classes, numbers, stated.strict, spool.rows)
+            y = label_indices(part.y, classes, numbers, stated.strict, rows_so_far.rows)
             bad = not_finite(part.X)
             if bad.any() and stated.strict:
-                first = spool.rows + int(np.argmax(bad))
+                first = rows_so_far.rows + int(np.argmax(bad))
                 raise DataError(f"Record {first} has a value that is not finite (NaN or infinity).")
             y[bad] = -1
             columns = [y]
             if part.units is not None:
-                columns.append(unit_indices(part.units, index, stated.strict, spool.rows))
+                columns.append(unit_indices(part.units, index, stated.strict, rows_so_far.rows))
             if kept is None:
                 X = part.X if side is None else resize_images(part.X, side)
                 columns.append(straighten_images(X) if straighten else X)
-        spool.append(*columns, at=part.at)
+        rows_so_far.append(*columns, at=part.at)
         forget(part.X, part.units)
-    y, *others = spool.arrays()
+    y, *others = rows_so_far.arrays()
     X = others.pop() if kept is None else kept
     return X, y, ranked(others[0], index, stated.memory) if others else None
 
 
-def _require_range(kind: np.dtype, raw: Raw, stated: Stated) -> None:
+def _require_range(kind: np.dtype, raw: Parsed, stated: Stated) -> None:
     """Refuses an array whose type does not fit the bounds, or that needs bounds and has none."""
     if kind == np.uint8 and raw.bounds in (None, (0.0, 255.0)):
         refuse_eight_bits("The array of images", stated.bounds)
@@ -190,11 +190,11 @@ def ranked(units: np.ndarray, index: dict, memory: Memory) -> np.ndarray:
     rank = np.full(len(index) + 1, -1, np.int64)  # the last entry stands for no unit
     order = sorted(index, key=lambda name: (isinstance(name, str), name))
     rank[[index[name] for name in order]] = np.arange(len(index))
-    spool = Spool(memory)
+    rows_so_far = GrowableArrays(memory)
     for rows in slices(units):
-        spool.append(rank[units[rows]])
+        rows_so_far.append(rank[units[rows]])
         forget(units)
-    return spool.arrays()[0]
+    return rows_so_far.arrays()[0]
 
 
 def _whole(name: str | bytes | int | float) -> str | bytes | int:

@@ -11,7 +11,7 @@ import numpy as np
 from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.growable_array import forget
 from dpdistill.storage.options import Bounds, Classes, Stated, parse_bounds, parse_classes, parse_resize
-from dpdistill.storage.parsed import Raw, titled
+from dpdistill.storage.parsed import Parsed, titled
 from dpdistill.storage.prepare import gather
 
 
@@ -180,10 +180,10 @@ class Records(Unshown):
             strict=strict,
             straighten=straighten,
         )
-        return cls.from_raw(Raw.of(X, y, units, classes=stated.classes, notes=tuple(notes)), stated)
+        return cls.from_parsed(Parsed.of(X, y, units, classes=stated.classes, notes=tuple(notes)), stated)
 
     @classmethod
-    def from_raw(cls, raw: Raw, stated: Stated, title: str = "") -> Records:
+    def from_parsed(cls, raw: Parsed, stated: Stated, title: str = "") -> Records:
         """Returns records from the parts of a format reader.
 
         Args:

@@ -29,7 +29,7 @@ class Lost(Exception):
     """A worker is lost, and with it the answer to its task."""
 
 
-class Crew(ABC):
+class WorkerGroup(ABC):
     """Answers tasks in any order; a task whose worker is lost is given to another worker.
 
     Args:
@@ -109,7 +109,7 @@ class Crew(ABC):
         """
 
 
-class Processes(Crew):
+class Processes(WorkerGroup):
     """Processes of this machine, each with its own connection.
 
     The message of a killed worker ends in the middle. With separate connections this is detected.
@@ -175,7 +175,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-class Actors(Crew):
+class Actors(WorkerGroup):
     """Actors of a Ray cluster, with a core each.
 
     Args:

@@ -20,7 +20,7 @@ from dpdistill.private.noise import Entropy
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.records import Records, Unshown
 from dpdistill.storage.shards import remove_parts, write_parts
-from dpdistill.workers.processes import Actors, Crew, Processes
+from dpdistill.workers.processes import Actors, Processes, WorkerGroup
 from dpdistill.workers.worker import FAILED, Holding, Task
 
 FOLDER = "workers"
@@ -73,10 +73,10 @@ class Workers:
         with tempfile.TemporaryDirectory() as temporary:
             own = (Path(temporary) if run_dir is None else run_dir.absolute()) / FOLDER
             own.mkdir(mode=0o700)
-            pools: list[Pool] = []
+            pools: list[RemoteAggregator] = []
 
-            def start(records: Records, entropy: Entropy, most: int | None, space: Memory | None) -> Pool:
-                pools.append(Pool(records, entropy, most, space or Memory(), self, own))
+            def start(records: Records, entropy: Entropy, most: int | None, space: Memory | None) -> RemoteAggregator:
+                pools.append(RemoteAggregator(records, entropy, most, space or Memory(), self, own))
                 return pools[-1]
 
             try:
@@ -87,7 +87,7 @@ class Workers:
                 shutil.rmtree(own, ignore_errors=True)
 
 
-class Pool(Unshown):
+class RemoteAggregator(Unshown):
     """Holders in worker processes.
 
     Args:
@@ -121,7 +121,7 @@ class Pool(Unshown):
         if features.folder is not None:
             features.folder.mkdir(mode=0o700)
         holding = Holding(self._address, entropy.bytes(KEY), entropy.kind, rows_per_unit, features)
-        self._crew: Crew = (
+        self._crew: WorkerGroup = (
             Processes(holding, workers.count) if workers.ray is None else Actors(holding, workers.count, workers.ray)
         )
         try:

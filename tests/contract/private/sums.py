@@ -11,7 +11,7 @@ from contract.private.queries import FlatQuery, MixingEncoder
 
 from dpdistill.accounting import schedule as accounting
 from dpdistill.accounting.schedule import Budget
-from dpdistill.private.chunking import PlacedRecords
+from dpdistill.private.chunking import ChunkedRecords
 from dpdistill.query import Release, Stage
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
@@ -75,7 +75,7 @@ def check_features(encoder: Any, schema: Schema, chunk: int, n: int) -> None:
     places = entropy.integers(0, 1 << 16, n)
 
     def features(rows: np.ndarray) -> np.ndarray:
-        placed = PlacedRecords(subset(records, rows), NoNoise(places=places[rows]))
+        placed = ChunkedRecords(subset(records, rows), NoNoise(places=places[rows]))
         placed.fill(encoder, chunk, 0)
         kept, y, row_of = placed._found(encoder, chunk, 0)
         return kept.read(0, len(y))[row_of[: len(rows)]]

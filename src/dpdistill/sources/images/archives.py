@@ -20,7 +20,7 @@ from dpdistill.sources.images.decode import FORMATS, Picture, decode, raw_pictur
 from dpdistill.sources.images.tree import SUFFIXES, Content, Parts, read_tree
 from dpdistill.storage.files import MAX_UNPACKED, head, is_gzip, is_hidden, reading, require_file, show
 from dpdistill.storage.options import Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 MAX_MEMBER = 256 << 20
 """Largest unpacked image in bytes."""
@@ -60,7 +60,7 @@ def is_tar(path: Path) -> bool:
     return start[_TAR_AT:] == _TAR_MAGIC
 
 
-def load_archive(path: Path, part: str, stated: Stated) -> Raw:
+def load_archive(path: Path, part: str, stated: Stated) -> Parsed:
     """Reads the images of the class folders in an archive, in the order of their names; skips one outer folder.
 
     Args:

@@ -12,9 +12,9 @@ import numpy as np
 from dpdistill.schema import DataError
 from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.storage.files import head, is_gzip, list_files, plain_first, require_file, require_part, show, unpacking
-from dpdistill.storage.growable_array import spooled
+from dpdistill.storage.growable_array import joined_chunks
 from dpdistill.storage.options import NOTHING, Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 IMAGE_BYTES = 3 * 32 * 32
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -52,7 +52,7 @@ def holds_cifar(names: list[str]) -> bool:
     return any(_FOLDER.fullmatch(name) for name in names)
 
 
-def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Raw:
+def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Parsed:
     """Reads the records of data_batch_* or train.bin (train), or of test_batch or test.bin (test), in numerical order.
 
     Raises:
@@ -77,7 +77,7 @@ def load_folder(folder: Path, part: str, stated: Stated = NOTHING) -> Raw:
     return replace(parts[0], parts=chain(*(p.parts for p in parts)), whole=None)
 
 
-def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
+def load_file(path: Path, stated: Stated = NOTHING) -> Parsed:
     """Reads one CIFAR file, memory-mapped unless gzip: X (n, 32, 32, 3) uint8, y (n,).
 
     A file named train.bin or test.bin whose size is a multiple of 3,074 is CIFAR-100. Its fine labels are used by
@@ -86,7 +86,7 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     Raises:
         DataError: an incomplete record, or labels that the file does not have.
     """
-    content = None if is_plain(path) or not is_gzip(path) else spooled(unpacking(path), stated.memory)
+    content = None if is_plain(path) or not is_gzip(path) else joined_chunks(unpacking(path), stated.memory)
     size = require_file(path) if content is None else len(content)
     fine = is_cifar100(path, size)
     record = IMAGE_BYTES + (2 if fine else 1)
@@ -117,7 +117,7 @@ def load_file(path: Path, stated: Stated = NOTHING) -> Raw:
     are_coarse = stated.classes is not None and {*stated.classes} <= {*CIFAR100_COARSE}
     if fine and (stated.labels or ("coarse" if are_coarse else "fine")) == "coarse":
         classes, note, at = CIFAR100_COARSE, NOTE100_COARSE, 0
-    return Raw.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,))
+    return Parsed.of(X, rows[:, at], classes=classes, bounds=(0.0, 255.0), notes=(note,))
 
 
 def is_plain(path: Path) -> bool:
@@ -149,7 +149,7 @@ def _is_cifar10(path: Path) -> bool:
     return (size := length(path)) > 0 and size % (IMAGE_BYTES + 1) == 0
 
 
-def _load_file(path: Path, part: str, stated: Stated) -> Raw:
+def _load_file(path: Path, part: str, stated: Stated) -> Parsed:
     return of_single_part(load_file(path, stated), part)
 
 

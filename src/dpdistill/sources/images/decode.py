@@ -17,7 +17,7 @@ from dpdistill.schema.public_facts import IMAGE_SIZE
 from dpdistill.sources.images import dicom
 from dpdistill.storage.files import reading
 from dpdistill.storage.options import EIGHT_BITS, Stated, refuse_eight_bits
-from dpdistill.storage.parsed import Part, Raw
+from dpdistill.storage.parsed import Parsed, Part
 from dpdistill.storage.straighten import straighten_images
 
 FORMATS = {".png": ("PNG", "JPEG"), ".jpg": ("PNG", "JPEG"), ".jpeg": ("PNG", "JPEG"), ".jfif": ("PNG", "JPEG")}
@@ -57,12 +57,12 @@ def raw_pictures(
     classes: tuple[str, ...] | None = None,
     notes: Iterable[str] = (),
     inferred: tuple[str, ...] = (),
-) -> Raw:
+) -> Parsed:
     """Returns the images of a format with one image per file."""
     colour = () if stated.channels else ("Images are read in colour (3 channels): pass --channels 1 for grey.",)
     size = () if stated.side else (IMAGE_SIZE,)
     parts = stacked(pictures, stated)
-    return Raw(
+    return Parsed(
         parts, classes=classes, bounds=(0.0, 255.0), notes=(*notes, *colour), prepared=True, inferred=(*inferred, *size)
     )
 

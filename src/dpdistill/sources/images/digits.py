@@ -9,12 +9,12 @@ import numpy as np
 from dpdistill.schema import DataError
 from dpdistill.sources.images.idx import DIGITS, NOTE
 from dpdistill.storage.files import show
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 PREFIX = "digits:"
 
 
-def load_digits(source: str) -> Raw:
+def load_digits(source: str) -> Parsed:
     """Reads "digits:train" or "digits:test": X (n, 8, 8, 1) in 0..16, ten classes.
 
     Raises:
@@ -30,7 +30,7 @@ def load_digits(source: str) -> Raw:
     test = np.arange(len(labels)) % 5 == 4
     rows = test if part == "test" else ~test
     X = images.reshape(-1, 8, 8, 1)[rows].astype(np.float32)
-    return Raw.of(X, labels[rows].astype(np.int64), classes=DIGITS, bounds=(0.0, 16.0), notes=(NOTE,))
+    return Parsed.of(X, labels[rows].astype(np.int64), classes=DIGITS, bounds=(0.0, 16.0), notes=(NOTE,))
 
 
 @lru_cache

@@ -16,14 +16,14 @@ from dpdistill.sources.images.decode import FORMATS, Picture, decode, raw_pictur
 from dpdistill.sources.images.tree import SUFFIXES, Content, Parts, read_tree
 from dpdistill.storage.files import list_files, list_folders, reading, require_file, show
 from dpdistill.storage.options import Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 _BARE = re.compile(r"[^.]+|[\d.]+")  # DICOM files are often named by numbers, without a suffix
 _DEPTH = 4
 """Depth of the search: a part, a class, and folders inside a class by mistake."""
 
 
-def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
+def load_folder(folder: Path, part: str, stated: Stated) -> Parsed:
     """Reads the images of class folders, in the order of folder and file names.
 
     Args:

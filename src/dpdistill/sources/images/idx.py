@@ -12,9 +12,9 @@ from dpdistill.schema import DataError
 from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.sources.images import cifar
 from dpdistill.storage.files import head, is_gzip, list_files, plain_first, require_file, require_part, show, unpacking
-from dpdistill.storage.growable_array import spooled
+from dpdistill.storage.growable_array import joined_chunks
 from dpdistill.storage.memory import Memory
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 IMAGES_MAGIC = 0x00000803
 LABELS_MAGIC = 0x00000801
@@ -36,7 +36,7 @@ def holds_idx(names: list[str]) -> bool:
     return any(find(names, part, kind) for part in _PARTS for kind in ("images", "labels"))
 
 
-def load_folder(folder: Path, part: str, memory: Memory) -> Raw:
+def load_folder(folder: Path, part: str, memory: Memory) -> Parsed:
     """Reads images and labels of one part from a folder of IDX files.
 
     Raises:
@@ -46,7 +46,7 @@ def load_folder(folder: Path, part: str, memory: Memory) -> Raw:
     return load_file(_one(folder, find(list_files(folder), part, "images"), f"{part} images"), memory)
 
 
-def load_file(path: Path, memory: Memory) -> Raw:
+def load_file(path: Path, memory: Memory) -> Parsed:
     """Reads an IDX file of images, with the file of labels in the same folder.
 
     Raises:
@@ -57,7 +57,7 @@ def load_file(path: Path, memory: Memory) -> Raw:
     y = read_array(labels, LABELS_MAGIC, memory)
     if len(X) != len(y):
         raise DataError(f"{show(path)} has {len(X)} images but {show(labels)} has {len(y)} labels.")
-    return Raw.of(X, y, classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
+    return Parsed.of(X, y, classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
 
 
 def read_array(path: Path, magic: int, memory: Memory) -> np.ndarray:
@@ -83,7 +83,7 @@ def read_array(path: Path, magic: int, memory: Memory) -> np.ndarray:
     if not all(1 <= side <= 1 << 16 for side in shape[1:]):
         raise DataError(f"{show(path)} has images of {shape[1]}x{shape[2]} pixels; expected 1 to 65536 a side.")
     expected = start + math.prod(shape)
-    content = spooled(unpacking(path, expected), memory) if is_gzip(path) else None
+    content = joined_chunks(unpacking(path, expected), memory) if is_gzip(path) else None
     actual = require_file(path) if content is None else len(content)
     if actual < expected:
         raise DataError(f"{show(path)} is truncated: {actual} bytes where its header promises {expected}.")

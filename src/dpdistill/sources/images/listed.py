@@ -16,7 +16,7 @@ from dpdistill.sources.images.decode import Picture, raw_pictures, refused, requ
 from dpdistill.sources.images.folders import decode_file
 from dpdistill.storage.files import head, reading, require_file, show, single_part
 from dpdistill.storage.options import Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 FILE, LABEL = "file", "label"
 
@@ -29,7 +29,7 @@ def lists_images(path: Path) -> bool:
     return {FILE, LABEL} <= set(next(csv.reader(first), []))
 
 
-def load_file(path: Path, part: str, stated: Stated) -> Raw:
+def load_file(path: Path, part: str, stated: Stated) -> Parsed:
     """Reads the images in a CSV's column file, with paths relative to the CSV's folder.
 
     Args:

@@ -13,10 +13,10 @@ from dpdistill.schema import DataError
 from dpdistill.sources.formats import ImageFormat
 from dpdistill.storage.atomic import write_atomically
 from dpdistill.storage.files import MAX_UNPACKED, reading, require_file, show, single_part
-from dpdistill.storage.growable_array import spooled
+from dpdistill.storage.growable_array import joined_chunks
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.options import NOTHING, Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 _IMAGES = ("X", "x", "images")
 _LABELS = ("y", "Y", "labels")
@@ -24,7 +24,7 @@ _READ = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
+def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Parsed:
     """Reads images, labels and units of a .npz file, with its `classes`, `bounds` and `straightened` if any.
 
     Args:
@@ -62,10 +62,10 @@ def load_file(path: Path, part: str, stated: Stated = NOTHING) -> Raw:
         "notes": notes,
         "straightened": straightened,
     }
-    return Raw.of(X, y, units, show(path), **said)
+    return Parsed.of(X, y, units, show(path), **said)
 
 
-def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], part: str, memory: Memory) -> Raw:
+def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], part: str, memory: Memory) -> Parsed:
     """Reads a part of a MedMNIST file: train_images (n, 28, 28) or (n, 28, 28, 3), and train_labels (n, 1)."""
     if absent := [name for name in (f"{part}_images", f"{part}_labels") if name not in members]:
         found = ", ".join(sorted(show(name) for name in members)[:8])
@@ -78,7 +78,7 @@ def _medmnist(path: Path, archive: zipfile.ZipFile, members: dict[str, str], par
         )
     if y.ndim == 2 and y.shape[1] > 1:
         raise DataError(f"{show(path)} has {y.shape[1]} labels per image; expected a single label.")
-    return Raw.of(X, y, title=show(path))
+    return Parsed.of(X, y, title=show(path))
 
 
 def _key(members: dict[str, str], names: tuple[str, ...], part: str) -> tuple[str | None, bool]:
@@ -147,7 +147,7 @@ def read_member(path: Path, archive: zipfile.ZipFile, member: str, memory: Memor
                 return _mapped(path, info, offset, shape, fortran, dtype)
             if count * dtype.itemsize > MAX_UNPACKED:
                 raise DataError(f"{show(path)} is too large to be unpacked in memory: save it without compression.")
-            content = spooled(iter(lambda: file.read(_READ), b""), memory)
+            content = joined_chunks(iter(lambda: file.read(_READ), b""), memory)
             if len(content) != count * dtype.itemsize:
                 raise ValueError("wrong size")
             flat = content.view(dtype)

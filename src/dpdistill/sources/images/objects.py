@@ -16,7 +16,7 @@ from dpdistill.sources.images.decode import Picture, raw_pictures, refused, requ
 from dpdistill.sources.images.parquet import choose, class_notes
 from dpdistill.storage.files import named_part, single_part
 from dpdistill.storage.options import Stated, refuse_eight_bits
-from dpdistill.storage.parsed import Raw, require_unmasked
+from dpdistill.storage.parsed import Parsed, require_unmasked
 from dpdistill.storage.prepare import resize_images
 
 TITLE = "The data set"
@@ -32,7 +32,7 @@ def is_data_set(source: object) -> bool:
     return hasattr(source, "features") or hasattr(source, "__getitem__")
 
 
-def load_object(source: Any, part: str, stated: Stated) -> Raw:
+def load_object(source: Any, part: str, stated: Stated) -> Parsed:
     """Reads the images of a data set object, in its order.
 
     Args:
@@ -65,7 +65,7 @@ def load_object(source: Any, part: str, stated: Stated) -> Raw:
     if hasattr(source, "features"):
         return replace(raw_pictures(pictures, stated, classes, notes), bounds=None)
     inferred = (IMAGE_SIZE,) * (stated.side is None) + (CHANNELS,) * (stated.channels is None)
-    return Raw(stacked(pictures, stated), classes=classes, notes=notes, prepared=True, inferred=inferred)
+    return Parsed(stacked(pictures, stated), classes=classes, notes=notes, prepared=True, inferred=inferred)
 
 
 def _pictures(item: Items, count: int, stated: Stated) -> Iterator[Picture]:

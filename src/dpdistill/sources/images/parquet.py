@@ -18,7 +18,7 @@ from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.sources.images.decode import Picture, decode, raw_pictures, require_stated
 from dpdistill.storage.files import head, list_files, list_folders, part_of, reading, require_file, show, single_part
 from dpdistill.storage.options import Stated
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 MAGIC = b"PAR1"
 _INSTALL = "Parquet needs PyArrow: pip install 'dpdistill[tables]'."
@@ -88,7 +88,7 @@ def shards(folder: Path) -> list[Path]:
     return []
 
 
-def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
+def load_folder(folder: Path, part: str, stated: Stated) -> Parsed:
     """Reads images of one part from a folder of Parquet files such as train-00000-of-00002.parquet.
 
     Raises:
@@ -103,7 +103,7 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Raw:
     return load_files(chosen, stated)
 
 
-def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -> Raw:
+def load_files(paths: list[Path], stated: Stated, notes: tuple[str, ...] = ()) -> Parsed:
     """Reads the images of Parquet files in order, decoding some rows at a time.
 
     Raises:

@@ -13,7 +13,7 @@ from dpdistill.schema import DataError
 from dpdistill.sources.formats import ImageFormat, of_single_part
 from dpdistill.sources.images.idx import DIGITS, NOTE
 from dpdistill.storage.files import MAX_UNPACKED, head, list_files, part_of, reading, show
-from dpdistill.storage.parsed import Raw
+from dpdistill.storage.parsed import Parsed
 
 MAGIC, MAGIC_HDF5 = b"MATLAB 5.0 MAT-file", b"MATLAB 7.3 MAT-file"
 _FILE = re.compile(r"(train|test|extra)_32x32\.mat", re.IGNORECASE)
@@ -24,7 +24,7 @@ def holds_svhn(names: list[str]) -> bool:
     return any(_FILE.fullmatch(name) for name in names)
 
 
-def load_folder(folder: Path, part: str) -> Raw:
+def load_folder(folder: Path, part: str) -> Parsed:
     """Reads train_32x32.mat or test_32x32.mat.
 
     Raises:
@@ -36,7 +36,7 @@ def load_folder(folder: Path, part: str) -> Raw:
     return load_file(folder / found[0])
 
 
-def load_file(path: Path) -> Raw:
+def load_file(path: Path) -> Parsed:
     """Reads one file: X (n, h, w, 3) uint8, y (n,).
 
     Raises:
@@ -44,7 +44,7 @@ def load_file(path: Path) -> Raw:
     """
     arrays = _read(path)
     X, y = arrays["X"].transpose(3, 0, 1, 2), arrays["y"].reshape(-1)
-    return Raw.of(X, np.where(y == 10, 0, y), classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
+    return Parsed.of(X, np.where(y == 10, 0, y), classes=DIGITS, bounds=(0.0, 255.0), notes=(NOTE,))
 
 
 def _read(path: Path) -> Any:

@@ -12,7 +12,7 @@ from dpdistill.sources.tables.codes import Encode, encoder, label_encoder, unit_
 from dpdistill.sources.tables.schema_file import DRAFT, TableFile
 from dpdistill.sources.tables.source import Table, open_table
 from dpdistill.storage.files import reading
-from dpdistill.storage.growable_array import Spool, forget, slices
+from dpdistill.storage.growable_array import GrowableArrays, forget, slices
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.prepare import ranked
 from dpdistill.storage.records import Records
@@ -66,7 +66,7 @@ def load_table(
     if unit is not None:
         encoders.append(unit_encoder(missing, index, decimal))
     room = Memory.of(memory, scratch)
-    spool = Spool(room)
+    rows_so_far = GrowableArrays(room)
     with reading(table.title):
         for arrays in table.batches(names):
             codes = np.empty((len(arrays[0]), len(names)))
@@ -78,13 +78,13 @@ def load_table(
                 faults += [(row, name, words) for row, words in found.items()]
             if strict and faults:
                 row, name, words = min(faults, key=lambda fault: fault[0])
-                raise DataError(f"{table.title}: column {name!r}, row {spool.rows + row + 1}: {words}.")
-            spool.append(*_columns(codes, bad, len(schema.columns)))
-        if not spool.rows:
+                raise DataError(f"{table.title}: column {name!r}, row {rows_so_far.rows + row + 1}: {words}.")
+            rows_so_far.append(*_columns(codes, bad, len(schema.columns)))
+        if not rows_so_far.rows:
             if strict:
                 raise DataError(f"{table.title} has no rows.")
-            spool.append(*_columns(np.empty((0, len(names))), np.zeros(0, bool), len(schema.columns)))
-        X, y, *units = spool.arrays()
+            rows_so_far.append(*_columns(np.empty((0, len(names))), np.zeros(0, bool), len(schema.columns)))
+        X, y, *units = rows_so_far.arrays()
         if not table.ordered:
             X, y, *units = _sorted(X, y, *(ranked(each, index, room) for each in units), memory=room)
         return Records(X, y, schema, units=units[0] if units else None)
@@ -99,12 +99,12 @@ def _columns(codes: np.ndarray, bad: np.ndarray, features: int) -> list[np.ndarr
 
 def _sorted(X: np.ndarray, y: np.ndarray, *units: np.ndarray, memory: Memory) -> tuple[np.ndarray, ...]:
     """Sorts rows, so that a data set does not depend on the database's order of rows."""
-    order, spool = np.lexsort((*units, *X.T, y)), Spool(memory)
+    order, rows_so_far = np.lexsort((*units, *X.T, y)), GrowableArrays(memory)
     for part in slices(X):
         rows = order[part]
-        spool.append(X[rows], *(each[rows] for each in (y, *units)))
+        rows_so_far.append(X[rows], *(each[rows] for each in (y, *units)))
         forget(X, y, *units)
-    return spool.arrays()
+    return rows_so_far.arrays()
 
 
 def encode_column(table: Table, name: str, encode: Encode, values: object) -> tuple[np.ndarray, dict[int, str]]:
