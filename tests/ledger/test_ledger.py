@@ -533,7 +533,7 @@ class TestDataset:
             with pytest.raises(LedgerError, match="over the cap"):
                 run.join(ledger, "")
             for use in (lambda: run.lookup(0), lambda: run.commit(0, FULL, np.zeros(1), 1.0)):
-                with pytest.raises(LedgerError, match="kept in a data set's ledger: state it again"):
+                with pytest.raises(LedgerError, match="paid in a data set's ledger: state the ledger again"):
                     use()
 
     def test_another_unit_is_refused(self, tmp_path):
