@@ -367,6 +367,7 @@ def test_a_cluster_with_too_few_cores_is_refused(tmp_path, monkeypatch):
         processes.Actors(Holding("nowhere", b"", "secret", None, Memory()), 2, "local")
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # Ray starts its own programs so
 class TestRay:
     @pytest.mark.slow
     def test_the_same_bits_also_when_actors_are_killed(self, expected, tmp_path):
