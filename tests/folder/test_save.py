@@ -362,3 +362,14 @@ def test_facts_that_were_taken_from_the_records_stay_with_the_set(tmp_path):
     (tmp_path / "odd.npz").rename(tmp_path / "odd" / "synthetic.npz")
     with pytest.raises(DataError, match="Expected inferred as a list of names"):
         read_distilled(tmp_path / "odd")
+
+
+def test_pictures_show_what_is_read_back(tmp_path):
+    """A pixel between two levels falls on the same side before and after it is stored."""
+    edges = np.nextafter((np.arange(255) + 0.5) / 127.5 - 1.0, np.array([[-2.0], [2.0]])).astype(np.float32).ravel()
+    X = np.resize(edges, (510, 1, 1, 1)) * np.ones((1, 8, 8, 1), np.float32)
+    y, schema = np.arange(510) % 2, Schema((8, 8, 1), (0.0, 255.0), ("a", "b"))
+    write_distilled(tmp_path / "set", Distilled(X, y, schema))
+    back = read_distilled(tmp_path / "set")
+    with Image.open(tmp_path / "set" / "synthetic.png") as picture:
+        np.testing.assert_array_equal(np.asarray(picture), np.asarray(draw_grid(back.X, back.y, schema.classes)))

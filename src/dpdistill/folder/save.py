@@ -28,7 +28,7 @@ from dpdistill.folder.layout import (
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
 from dpdistill.method import Distilled
-from dpdistill.schema import AnySchema, DataError, TableSchema
+from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 from dpdistill.sources.images import npz
 from dpdistill.storage.atomic import write_atomically, writing
 from dpdistill.storage.files import reading, show
@@ -151,8 +151,13 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
         else:
-            _write_grid(path, X, y, schema.classes)
-            _write_pictures(path, *train_set, schema.classes)
+            # As they are read back: rounding to the file's units may move a pixel to the next level.
+            _write_grid(path, _as_stored(X, schema), y, schema.classes)
+            _write_pictures(path, _as_stored(train_set[0], schema), train_set[1], schema.classes)
+
+
+def _as_stored(X: np.ndarray, schema: Schema) -> np.ndarray:
+    return schema.to_unit(schema.from_unit(X))
 
 
 def _write_table(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
