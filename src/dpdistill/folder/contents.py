@@ -30,8 +30,6 @@ from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.files import reading, show
 
 _OPTIONAL = (TRAINING, CLASSIFIER, GENERATOR)
-_BESIDE = {"targets": SYNTHETIC, "soft_labels": None}
-"""Optional arrays of labelled records, and the file that holds each; None stands for the file of training records."""
 
 
 class Content(NamedTuple):
