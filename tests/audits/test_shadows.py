@@ -53,8 +53,9 @@ def test_chance_is_chance():
 def test_without_privacy_members_are_told_and_with_it_they_are_not():
     records = images(40, 0)
     told = attack_by_shadows(records, KIP(per_class=8, rounds=120), None, runs=6)
-    private = attack_by_shadows(records, DPMERF(steps=2, samples=30), Budget(0.5), runs=6)
-    assert max(roc.area for roc in told.values()) > 0.6
-    assert all(0.35 < roc.area < 0.65 for roc in private.values())
+    private = attack_by_shadows(records, DPMERF(steps=2, samples=30), Budget(0.5), runs=12)
+    # 0.81 for the seed of the public coins; without members it is 0.50 ± 0.034 in 20 repetitions, five times that here.
+    assert max(roc.area for roc in told.values()) > 0.7
+    assert all(0.33 < roc.area < 0.67 for roc in private.values())
     with pytest.raises(DataError, match="Expected at least 4 runs of an attack by shadows; got 3"):
         attack_by_shadows(records, DPMERF(), Budget(1.0), runs=3)

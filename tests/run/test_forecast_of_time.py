@@ -109,11 +109,12 @@ def test_every_method_has_an_estimate(name):
 def test_rounds_and_steps_take_what_they_take():
     method, schema = Slow(per_class=1), make_records(1).schema
     found = capacity(method, schema, 20, scheduled(method))
-    assert 100 * SLOW < found.releasing < 300 * SLOW
-    assert 0.5 + 1000 * SLOW / 10 < found.finishing < 3 * (0.5 + 1000 * SLOW / 10)
+    assert 80 * SLOW < found.releasing < 300 * SLOW
+    # A loop that is busy by the process's clock ends early where other threads compute.
+    assert 0.8 < found.finishing / (0.5 + 1000 * SLOW / 10) < 3
     shorter = capacity(Slow(per_class=1, rounds=10, steps=50), schema, 20, scheduled(Slow(rounds=10)))
-    assert 10 * SLOW < shorter.releasing < 30 * SLOW
-    assert 0.5 + 50 * SLOW / 10 < shorter.finishing < 3 * (0.5 + 50 * SLOW / 10)
+    assert 8 * SLOW < shorter.releasing < 30 * SLOW
+    assert 0.8 < shorter.finishing / (0.5 + 50 * SLOW / 10) < 3
 
 
 def test_what_is_learned_between_rounds_takes_what_it_takes():
