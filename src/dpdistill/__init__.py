@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from dpdistill.table_distiller import TableDistiller as TableDistiller
     from dpdistill.verification import verify as verify
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"
 
 _PLACES = {
     "accounting.schedule": ("Budget",),
