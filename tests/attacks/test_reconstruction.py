@@ -223,6 +223,7 @@ class TestAttack:
         nothing = np.square(X - X.mean(0)).sum((1, 2, 3)).mean()
         assert (curve(X, found.X).distances < nothing / 4).sum() >= 8
 
+    @pytest.mark.slow
     def test_images_come_back_and_those_that_were_not_trained_on_do_not(self):
         digits = pytest.importorskip("sklearn.datasets").load_digits().data.reshape(-1, 8, 8, 1)[:40] / 16
         X, T = digits[:2].astype(np.float32), np.array([[1.0], [-1.0]], np.float32)

@@ -22,6 +22,7 @@ def task(n=30, seed=0, noise=1.0):
 TO = np.array([[1.0], [1.0], [-1.0], [-1.0]], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", few(["kip", "rkip"], "rkip"))
 def test_losses_are_those_of_the_formulas(loss):
     X, T = task()

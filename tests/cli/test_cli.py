@@ -423,6 +423,7 @@ def test_without_a_guarantee_everything_says_infinite(method, tmp_path):
 class TestGeneratedImages:
     """A generator of images: more of them, and scores of many."""
 
+    @pytest.mark.slow
     def test_more_images_are_the_generators(self, made, tmp_path):
         out = succeeds("sample", made, "--n", 30, "--out", tmp_path / "a.npz", "--seed", 5)
         assert "30 generated images with their classes, at no further epsilon" in out

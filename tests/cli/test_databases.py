@@ -261,6 +261,7 @@ def test_from_a_draft_to_a_result_by_the_command_line(postgres, tmp_path, monkey
         assert not [secret for secret in (PASSWORD, "127.0.0.1", "FROM stays") if secret.encode() in content], path
 
 
+@pytest.mark.slow
 def test_evaluate_and_audit_take_rows_of_a_query(place_of_a_long_test, tmp_path, monkeypatch):
     place = place_of_a_long_test
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,7 @@ def work() -> dict:
     return {"name": "a", "error": None, "run": {}, "release": "r", "scores": faults(), "seconds": {}}
 
 
+@pytest.mark.slow
 def test_the_command_line_keeps_freed_blocks_but_large_ones():
     (small, large), (plain, _) = in_process(MAIN), in_process("")
     assert small < FEW < plain
@@ -59,6 +60,7 @@ def test_the_command_line_keeps_freed_blocks_but_large_ones():
     assert BLOCK == 256 << 20
 
 
+@pytest.mark.slow
 def test_thresholds_in_the_environment_are_left_as_they_are():
     assert in_process(MAIN, MALLOC_MMAP_THRESHOLD_="100000")[0] > FEW
     assert in_process(MAIN, GLIBC_TUNABLES="glibc.malloc.mmap_threshold=100000")[0] > FEW

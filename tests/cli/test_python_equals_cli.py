@@ -198,7 +198,7 @@ def test_sample_of_rows(rows, tmp_path):
     ("words", "how"),
     [
         pytest.param([], {}, marks=pytest.mark.variants),
-        (["--kind", "drawn", "--slopes"], {"kind": "drawn", "slopes": True}),
+        pytest.param(["--kind", "drawn", "--slopes"], {"kind": "drawn", "slopes": True}, marks=pytest.mark.variants),
         (["--kind", "mixed+generated"], {"kind": "mixed+generated"}),
     ],
 )

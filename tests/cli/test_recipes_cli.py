@@ -37,6 +37,7 @@ def by_name(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_certificate_names_the_recipe_and_what_was_changed(by_name):
     found = certificate(by_name)
     recipe = found["recipe"]

@@ -83,6 +83,7 @@ def test_an_error_stream_that_is_full_or_closed_stops_nothing(monkeypatch, capsy
         assert ended(patch, "--version") == terminal.DONE
 
 
+@pytest.mark.slow
 def test_a_device_that_this_machine_lacks(tmp_path):
     """JAX raises an AssertionError without a word for cuda, and a RuntimeError for other names."""
     line = [

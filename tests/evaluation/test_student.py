@@ -87,6 +87,7 @@ def test_what_all_classes_share_says_nothing():
     assert_close_float32(centred(scores).sum(1), np.zeros(5), terms=3 + 2 + 3, scale=np.abs(scores).sum(1))
 
 
+@pytest.mark.slow
 def test_a_student_of_noise_finds_the_classes():
     (accuracy,) = score_student(lesson_of(TEACHER, PICTURES), TEST, training=TINY).accuracies
     turned = replace(TEACHER, classifier=TEACHER.classifier[:, [1, 2, 0]])
@@ -145,6 +146,7 @@ def test_slopes_are_of_the_margin_between_the_likeliest_classes():
     np.testing.assert_allclose(louder.weights, weights, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_few_pictures_teach_more_with_their_slopes():
     few, others = PICTURES[:40], PICTURES[100:]
     targets, slopes = standardised(TEACHER(few)), margin_slopes(TEACHER, few)[1]
@@ -217,6 +219,7 @@ def test_the_slope_of_a_mirror_image_is_mirrored():
 HOW = {"slopes": SLOPES, "scores": STUDENT, "labels": QUICK, "mixtures": MIXUP, "muon": MUON}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(HOW, "slopes"))
 def test_one_loop_of_an_accelerator_learns_what_single_steps_learn(name, monkeypatch):
     how = HOW[name]

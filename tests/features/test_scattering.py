@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chosen_tests import few
 
 from dpdistill.features.scattering import ScatterNet
 from dpdistill.features.wavelets import gaussian, wavelet
@@ -37,7 +38,7 @@ def images(name):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-6), (np.float32, 1e-3)])
-@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("name", few(TRANSFORMS, *(name for name in TRANSFORMS if "J3_L4" not in name)))
 def test_values_are_kymatios_in_every_channel(name, dtype, tolerance):
     image, J, L = name.split("_")
     expected = REFERENCE[name]
@@ -138,6 +139,7 @@ def test_filters_cover_the_frequencies_without_amplifying_any():
         assert energy.max() < bound
 
 
+@pytest.mark.slow
 def test_distances_shrink_to_at_most_half(rng):
     """Every 4th pixel is kept: about 1/4 for smooth differences, and 0.34 was the worst that gradient ascent found."""
     net, X, D = ScatterNet(), rng.normal(size=(6, 28, 28, 1)), rng.normal(size=(6, 28, 28, 1))
@@ -155,6 +157,7 @@ def test_distances_shrink_to_at_most_half(rng):
     np.testing.assert_allclose(np.linalg.norm(shift.reshape(6, -1), axis=1) / (3 * 28), 0.25, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "n", "shape"),
     [

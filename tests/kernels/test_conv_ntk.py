@@ -93,7 +93,7 @@ def by_all_pairs(x, z, depth, w_std, b_std):
 
 @pytest.mark.parametrize(
     ("shape", "depth", "w_std", "b_std"),
-    [((5, 7, 1), 2, 1.3, 0.0), ((14, 9, 2), 3, math.sqrt(2), 0.1)],
+    few([(odd := ((5, 7, 1), 2, 1.3, 0.0)), ((14, 9, 2), 3, math.sqrt(2), 0.1)], odd, of_several=True),
 )
 def test_odd_sizes_against_all_pairs_of_positions(shape, depth, w_std, b_std):
     rng = np.random.default_rng(0)
@@ -133,6 +133,7 @@ def test_a_blank_image():
     assert found[3] == pytest.approx(by_all_pairs(X[3], X[3], 3, math.sqrt(2), 0.1), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_gradient_against_finite_differences():
     # The kernel of a set and itself, with two images that coincide: there the derivatives of the square root and of
     # arccos are infinite. A step changes both images, differently, and the cusp is even in it.

@@ -139,6 +139,7 @@ class TestOneSet:
             assert found.mean > 95.0
         assert self.signals_lost(paid, made.X) < 0.1
 
+    @pytest.mark.slow
     def test_the_weight_says_what_is_followed(self, paid):
         folder, method, result = paid
         alone = {weight: run.finish_again(folder, replace(method, weight=weight)).distilled for weight in (0.0, 1.0)}
@@ -178,6 +179,7 @@ class TestOneSet:
         made = run.finish_again(folder, replace(method, steps=2)).distilled
         assert len(made.train_set[0]) == len(made.soft_labels) == 4 * len(made.X)
 
+    @pytest.mark.slow
     def test_with_tiles_networks_and_kernels_learn_from_them(self, paid):
         folder, method, _ = paid
         made = run.finish_again(folder, replace(method, expand=2)).distilled

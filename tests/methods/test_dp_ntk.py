@@ -203,6 +203,7 @@ def gradient_of_convolutions(weights, x, shape, classes):
     return np.concatenate(parts) / np.linalg.norm(np.concatenate(parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(CONVOLUTIONAL, "an image"))
 def test_features_of_convolutions_are_the_normalised_gradient(name):
     method, schema = CONVOLUTIONAL[name]

@@ -66,6 +66,7 @@ def test_it_learns(sees):
     np.testing.assert_allclose(made.soft_labels, soft, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_noise_keeps_it_from_learning():
     records, method = toy_records(60), DPSGD(sees="pixels", **QUICK)
     X, y = records.take(np.arange(60))

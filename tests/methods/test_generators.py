@@ -180,6 +180,7 @@ class TestQueries:
         check_places(query, params, table_records(45, 3), chunk)
 
 
+@pytest.mark.slow
 def test_rows_stay_with_the_default_settings():
     for method in (DPMERF(), DPHP()):
         for query, params in contract.asked(method, MIXED, 2 if method.name == "dp-hp" else 1):

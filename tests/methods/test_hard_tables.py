@@ -56,7 +56,7 @@ def distilled(table, name, strict=True):
     return result.distilled
 
 
-@pytest.mark.parametrize("name", few(METHODS, *(name for name in METHODS if name.endswith(", as it is"))))
+@pytest.mark.parametrize("name", few(METHODS, "dp-merf, as it is", "dp-kip, as it is"))
 class TestEveryMethod:
     @pytest.mark.parametrize("rows", [30, 2, 1])
     def test_rows_come_back_as_the_schema_says(self, name, rows):

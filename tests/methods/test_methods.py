@@ -190,6 +190,7 @@ class TestValues:
         plain = dataclasses.replace(method, generator_steps=0)
         assert run.distill(TOY, plain, HUGE, entropy=SeededEntropy(1)).distilled.generator is None
 
+    @pytest.mark.slow
     def test_generated_images_are_pulled_class_by_class(self, monkeypatch):
         method, rng = tiny("dos", networks=2, width=8), np.random.default_rng(4)
         d = method.init(jax.random.key(0), SCHEMA)["signals"].shape[2] - 1
@@ -213,6 +214,7 @@ class TestValues:
         result = run.distill(TOY, tiny("dos"), HUGE, entropy=SeededEntropy(1))
         check_classes_are_learned(result)
 
+    @pytest.mark.slow
     def test_ndpdc_learns_the_classes(self):
         method = tiny("ndpdc", rounds=120, width=8, learning_rate=0.1, average=0.9, sampling_prob=1.0)
         check_classes_are_learned(run.distill(TOY, method, Budget(400.0), entropy=SeededEntropy(1)))

@@ -89,6 +89,7 @@ def test_the_means_of_cells_are_bounded_by_what_their_noise_is_for():
     assert found[0] == pytest.approx(0.1 * query.clip_norm)
 
 
+@pytest.mark.slow
 def test_first_offsets_are_nobodys_and_of_as_many_directions():
     found = first_offsets((8, 8, 1), 4)
     assert found.shape == (4, 49)
@@ -118,6 +119,7 @@ def test_signals_of_cells_add_up_to_the_signal_of_the_class():
         assert np.abs(cells[c]).sum(1).min() > 3
 
 
+@pytest.mark.slow
 def test_cells_are_the_kinds_of_records_and_images_follow_them_in_their_shares():
     records, bright = two_kinds(600)
     state = released(SPLIT, records)

@@ -74,12 +74,14 @@ def test_the_first_networks_are_the_taught_ones_and_the_others_those_of_a_run_wi
         np.testing.assert_allclose(found["centre"], centre, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_taught_networks_tell_the_classes_apart_better_than_random_ones(paid):
     test = noisy(600, 8)
     shares = [between_classes(params_of(paid[2], t)["blocks"], test) for t in range(8)]
     assert np.mean(shares[2:5]) > 1.2 * np.mean(shares[5:])
 
 
+@pytest.mark.slow
 def test_what_they_learn_is_what_the_classifier_says_of_pictures_mixed_with_the_pilot(paid):
     state = paid[2]
     pilot, W = state["signals"]["pilot"][0], TAUGHT.classifier.classifier(state["classifier"])
@@ -97,6 +99,7 @@ def test_what_they_learn_is_what_the_classifier_says_of_pictures_mixed_with_the_
     assert len(set(named.tolist())) == 3  # all classes are among the pictures
 
 
+@pytest.mark.slow
 def test_networks_differ_by_their_start_and_by_how_long_they_learned():
     means = np.random.default_rng(0).uniform(-1, 1, (3, 8, 8, 1)).astype(np.float32)
     stack = teach(KEY, lambda X: X.reshape(len(X), -1)[:, :3], means, Lesson(len(KEPT) + 2, 8 * BATCH, 4))
@@ -108,6 +111,7 @@ def test_networks_differ_by_their_start_and_by_how_long_they_learned():
             assert not np.array_equal(weights[i], weights[j])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", few([(28, 28, 3), (9, 13, 1), (8, 8, 2), (2, 2, 1)], (9, 13, 1)))
 def test_images_of_any_shape(shape):
     means = np.random.default_rng(0).uniform(-1, 1, (3, *shape)).astype(np.float32)
@@ -139,6 +143,7 @@ def test_images_follow_the_signals_of_taught_networks(paid):
     np.testing.assert_allclose(again.X, result.distilled.X, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_at_most_all_networks_are_taught_and_none_if_wanted():
     few = contract.tiny("dos-kip", networks=2, taught=50).init(KEY, SCHEMA)
     assert {len(leaf) for leaf in jax.tree.leaves(few["signals"]["taught"])} == {2}

@@ -69,7 +69,7 @@ def few_pictures(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_pictures")
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", few(ENCODERS, "drawn", "scatternet"))
 @pytest.mark.parametrize(
     ("shape", "chunk"), few([((28, 28, 3), 5), ((33, 24, 1), 16)], ((28, 28, 3), 5), of_several=True), ids=str
 )

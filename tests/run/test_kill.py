@@ -25,6 +25,7 @@ CHAINS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", few(CHAINS, "ndpdc"))
 def test_a_run_killed_again_and_again_pays_once(method, tmp_path):
     cache = tmp_path / "compiled"

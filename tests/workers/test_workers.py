@@ -215,6 +215,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_run_that_is_killed_and_the_next_one_removes_its_records(tmp_path):
     (tmp_path / "orphan.py").write_text(ORPHAN)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -258,6 +259,7 @@ def _die_while_sending(holding, number, connection):
         connection.send(("kind", task))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_sends_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "_serve", _die_while_sending)
     members = processes.Processes(Holding(str(tmp_path), b"", "insecure", None, Memory()), 2)

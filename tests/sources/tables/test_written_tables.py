@@ -202,6 +202,7 @@ def check_written(folder, distilled: Distilled) -> None:
         np.testing.assert_array_equal(records.y, distilled.y)
 
 
+@pytest.mark.slow
 @settings(max_examples=CASES, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink))
 @example(extremes(Column("day", "integer", (20_200_101.0, 20_241_231.0))))
 @example(extremes(Column("cost", "numeric", (0.0, 99_999_999.99))))
