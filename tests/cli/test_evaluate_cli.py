@@ -18,7 +18,6 @@ from dpdistill import evaluation as evaluate
 from dpdistill.api.evaluate import OF_BOTH, OF_IMAGES, OF_TABLES
 from dpdistill.api.listener import Listener
 from dpdistill.cli.app import app
-from dpdistill.cli.retired import RETIRED
 from dpdistill.evaluation.teacher import softness_in
 from dpdistill.folder.save import read_distilled
 from dpdistill.kernels import KERNELS
@@ -61,19 +60,6 @@ def test_every_option_of_evaluate_is_of_images_of_tables_or_of_both():
 
 def test_evaluate_has_twenty_options_at_most():
     assert len(typer.main.get_command(app).commands["evaluate"].params) - 1 <= 20
-
-
-@pytest.mark.parametrize("option", RETIRED["evaluate"])
-def test_an_option_that_is_no_more_names_what_to_use(option, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for words in ((option, "3"), (f"{option}=3",)):
-        sentence = refused("evaluate", "x", "--test", "y", *words)
-        assert sentence.startswith(f"`evaluate` has no option {option}: ")
-        (used,) = re.findall(r"`dpdistill (\w+)|use (--\w+)", sentence)
-        commands = typer.main.get_command(app).commands
-        assert used[0] in commands or used[1] in {name for param in commands["evaluate"].params for name in param.opts}
-    (tmp_path / "dpdistill.toml").write_text(f"[evaluate]\n{option.removeprefix('--')} = 3\n")
-    assert refused("evaluate", "x", "--test", "y") == sentence
 
 
 def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeypatch):

@@ -15,8 +15,7 @@ from dpdistill.cli.app import app, main
 
 PARTS = frozenset(
     {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "expand", "global_options", "listener"}
-    | {"malloc", "options", "panels", "retired", "streams"}
-    | {"terminal"}
+    | {"malloc", "options", "panels", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""
 FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")

@@ -13,7 +13,6 @@ import typer
 
 from dpdistill.certificate.versions import versions_of
 from dpdistill.cli.panels import Expert, arrange, show_all
-from dpdistill.cli.retired import check_retired, refuse_retired
 from dpdistill.cli.terminal import mode, note
 from dpdistill.schema import DataError
 
@@ -46,7 +45,6 @@ def with_common_options(command: Any) -> Any:
         with_common_options(each)
     if not commands:
         arrange(command)
-        refuse_retired(command)
     return command
 
 
@@ -165,7 +163,6 @@ def read_options(path: Path, section: str, params: list[Any], root: Any) -> dict
     _check_sections(found, root, path, "")
     for name in section.split("."):
         found = found.get(name, {})
-    check_retired(section, (f"--{key.replace('_', '-')}" for key in found))
     known = {opt.lstrip("-"): param for param in params for opt in param.opts if param.expose_value}
     values: dict[str, Any] = {}
     for key, value in found.items():
