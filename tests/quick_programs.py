@@ -116,5 +116,6 @@ SHARED = share_programs()
 COMPILED = cache_folder(SHARED)
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
     forget_old_programs(COMPILED)
+os.environ.setdefault("XDG_CACHE_HOME", str(COMPILED.parents[1] / "cache"))  # of the processes that tests start
 jax.config.update("jax_compilation_cache_dir", str(COMPILED))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # reading takes a sixth

@@ -226,9 +226,6 @@ class TestCommands:
         succeeds("distill", "digits:train", "--method", "ldpdc", "--out", "digits")
         assert "digits has no released classifier" in refused("sample", "digits", "--n", "10", "--out", "more.npz")
         assert "holds images" in refused("evaluate", "digits", "--test", "digits:test", "--schema", "schema.yaml")
-        for option in ("--mode", "--keep"):  # of suites alone
-            said = refused("evaluate", "digits", "--test", "digits:test", option, "1")
-            assert f"`evaluate` has no option {option}: the papers' protocol is `score: {{mode: paper}}`" in said
         assert not (here / "shared").exists()
 
 

@@ -14,8 +14,8 @@ from dpdistill.cli import (
 from dpdistill.cli.app import app, main
 
 PARTS = frozenset(
-    {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "expand", "global_options", "listener"}
-    | {"malloc", "options", "panels", "streams", "terminal"}
+    {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "compiled", "expand", "global_options"}
+    | {"listener", "malloc", "options", "panels", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""
 FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")

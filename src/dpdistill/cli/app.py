@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpdistill.cli.compiled import keep_compiled_programs
 from dpdistill.cli.global_options import versions, with_common_options
 from dpdistill.cli.malloc import keep_freed_memory
 from dpdistill.cli.streams import lasting_streams
@@ -46,6 +47,7 @@ def _command() -> Any:
 def main() -> None:
     """Entry point."""
     keep_freed_memory()
+    keep_compiled_programs()
     with lasting_streams() as final:
         code = final(run_app(_command()))
     sys.exit(code)

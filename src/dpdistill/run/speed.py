@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from dpdistill.run.dry_run import Work, work_of
+from dpdistill.storage.user_cache import user_cache
 
 TRIALS, BEST = 15, 1e-13
 """Calls of a timed program, and the fewest seconds that a unit of work takes."""
@@ -31,7 +32,7 @@ def seconds_each() -> Work:
     The file lies in the user's cache folder and holds facts of the machine alone. A folder that cannot be written, or
     a file that cannot be read, costs two seconds each time.
     """
-    path = _cache_folder() / "dpdistill" / "machine.json"
+    path = user_cache() / "machine.json"
     key, kept = " ".join(map(str, _machine())), {}
     with suppress(OSError, ValueError, TypeError, KeyError):
         kept = dict(json.loads(path.read_text()))
@@ -45,12 +46,6 @@ def seconds_each() -> Work:
         aside.write_text(json.dumps({**kept, key: list(found)}))
         os.replace(aside, path)
     return found
-
-
-def _cache_folder() -> Path:
-    """Returns the user's cache folder: XDG_CACHE_HOME, or .cache at home."""
-    stated = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(stated) if Path(stated).is_absolute() else Path(os.path.expanduser("~")) / ".cache"
 
 
 def _machine() -> tuple[Any, ...]:

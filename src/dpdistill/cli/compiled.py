@@ -1,0 +1,44 @@
+"""Keeps compiled programs for later commands, in the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from dpdistill.storage.user_cache import user_cache
+
+FOLDER, LEAST_SECONDS, MOST_BYTES = "JAX_COMPILATION_CACHE_DIR", "0.2", 1 << 30
+"""JAX's variable for the folder. Programs that compile faster are not kept; beyond the size the oldest ones go."""
+
+
+def keep_compiled_programs() -> None:
+    """Makes JAX keep what it compiles; call it before JAX is imported.
+
+    The folder holds programs and the shapes of their arguments, never values of records: those are arguments. It is
+    JAX's own cache, with JAX's lock and limit of size. A folder that the environment states is kept, and
+    JAX_ENABLE_COMPILATION_CACHE=false turns the cache off. Nothing is kept where the folder cannot be written to.
+    """
+    if FOLDER in os.environ:
+        return
+    folder = user_cache() / "programs" / _processor()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return
+    os.environ[FOLDER] = str(folder)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(MOST_BYTES))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", LEAST_SECONDS)
+
+
+def _processor() -> str:
+    """Returns a name of the processor's instructions: a home may be shared by machines that lack each other's."""
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        flags = next(line for line in lines if line.startswith(("flags", "Features")))
+        return f"{platform.machine()}-{zlib.crc32(flags.encode()):08x}"
+    return platform.machine()
