@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_benchmark import line
+from result_lines import line
 
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.benchmark.figures import PUBLISHED, Cell, boards, objections
