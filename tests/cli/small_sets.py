@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -41,3 +42,11 @@ def small_nets(monkeypatch):
     monkeypatch.setitem(evaluation.TRAININGS, "quick", TINY)
     for name, network in TINY_NETS.items():
         monkeypatch.setitem(evaluation.ARCHITECTURES, name, network)
+
+
+def torn(path: Path) -> Path:
+    """Records that are there and cannot be opened."""
+    np.savez(path, X=np.zeros((3, 4, 4), np.uint8), y=[0, 1, 2])
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + bytes(200) + content[300:])
+    return path

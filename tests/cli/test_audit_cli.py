@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from PIL import Image
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 from dpdistill import begin_ledger
 from dpdistill.api.listener import SILENT

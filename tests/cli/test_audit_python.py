@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 import dpdistill as dp
 from dpdistill.cli import app

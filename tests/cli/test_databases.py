@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from chosen_tests import few
 from contract.postgres import PASSWORD, postgres_server
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 from dpdistill import begin_ledger
 from dpdistill.run.serialize import digest_records

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_cli import succeeds
+from run_command import succeeds
 
 CERTIFICATES = Path(__file__).parents[1] / "certificate"
 BLOCKED = """

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from test_cli import refused, succeeds
+from run_command import refused, succeeds
 
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.sources import images, tables

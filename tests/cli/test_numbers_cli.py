@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 from dpdistill import Column, DataError, Schema, TableSchema
 from dpdistill.cli.terminal import epsilon_text

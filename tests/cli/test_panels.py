@@ -2,7 +2,7 @@
 
 import pytest
 import typer
-from test_cli import dpdistill, succeeds
+from run_command import dpdistill, succeeds
 
 from dpdistill.cli import app
 from dpdistill.cli.global_options import with_common_options

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from contract.workers import InThisProcess
 from full_disk import FullDisk
-from test_cli import dpdistill, succeeds
+from run_command import dpdistill, succeeds
 
 from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 import dpdistill as dp
 

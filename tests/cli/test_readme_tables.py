@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_cli import dpdistill
+from run_command import dpdistill
 
 from dpdistill import DPMERF, table_distiller, verify
 from dpdistill.sources.tables.schema_file import read_schema

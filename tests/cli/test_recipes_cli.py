@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 from dpdistill.certificate.build import write_certificate
 from dpdistill.folder.layout import CERTIFICATE

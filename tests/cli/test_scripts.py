@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 
 from dpdistill import __version__, begin_ledger
 from dpdistill.api import checks

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from test_cli import refused, succeeds
+from run_command import refused, succeeds
 
 from dpdistill import load, straighten_images
 from dpdistill.evaluation import Teacher, score_classifier

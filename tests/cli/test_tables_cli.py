@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from run_command import refused, succeeds
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from test_cli import refused, succeeds
 
 import dpdistill as dp
 from dpdistill import DOS, DPKIP, DPMERF, Column, DataError, TableDistiller, TableSchema, begin_ledger

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contract import Stop, make_records, of_units, stop_after, tiny
 from PIL import Image
-from test_cli import dpdistill, refused, succeeds
+from run_command import dpdistill, refused, succeeds
 from test_tables_cli import SCHEMA, STATED, patients
 
 from dpdistill import DPMERF, TableDistiller, begin_ledger, run, verify

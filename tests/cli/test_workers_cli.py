@@ -1,7 +1,8 @@
 """Workers at the command line: a set made with them, what is left behind, and refusals."""
 
 import pytest
-from cli.test_cli import SMALL_DOS, dpdistill
+from run_command import dpdistill
+from small_sets import SMALL_DOS
 
 
 @pytest.mark.parametrize(
