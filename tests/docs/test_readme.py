@@ -7,6 +7,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.run_command import dpdistill
@@ -76,7 +77,7 @@ def test_the_commands(tmp_path, monkeypatch):
 def test_the_python(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    quick = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
+    quick: dict[str, Any] = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
     monkeypatch.setattr(table_distiller, "DPMERF", lambda: DPMERF(**quick))
     (code,) = blocks("python")
     exec(code, {})
