@@ -43,8 +43,10 @@ def test_it_is_short_and_the_first_command_is_on_the_first_screen():
 
 
 def test_an_attackers_guesses_are_those_of_the_default_methods():
-    epsilon, delta = map(float, re.search(r"= (\d+) and \S+ = (1e-\d+)\.", README).groups())
-    schedules = [calibrate(RECIPES[name]().plan(), Budget(epsilon, delta)) for name in ("dos-kip", "dp-merf")]
+    ((epsilon, delta),) = re.findall(r"= (\d+) and \S+ = (1e-\d+)\.", README)
+    schedules = [
+        calibrate(RECIPES[name]().plan(), Budget(float(epsilon), float(delta))) for name in ("dos-kip", "dp-merf")
+    ]
     right = max((1 + advantage(schedule.groups)) / 2 for schedule in schedules)
     assert f"at most {math.ceil(100 * right)} are right" in README
 

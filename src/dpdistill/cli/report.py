@@ -14,7 +14,12 @@ from dpdistill.cli.terminal import give, say
 def report(
     folder: Folder,
     title: Annotated[
-        str | None, typer.Option("--title", help="Name of the set, the heading of the page; its classes by default.")
+        str | None,
+        typer.Option(
+            "--title",
+            rich_help_panel="Output",
+            help="Name of the set, the heading of the page; its classes by default.",
+        ),
     ] = None,
 ) -> None:
     """Write the page of a result, report.html, again."""
