@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
         *("kernels", "methods.generator"),
     },
     "attacks": {"recipe", "method", "networks", "kernels"},
-    "publish": {"schema", "method", "storage", "sources", "folder", "certificate"},
+    "publish": {"schema", "recipe", "method", "storage", "sources", "folder", "certificate"},
 }
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "kernels", "public_images", "sources"}

@@ -49,12 +49,13 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
     from dpdistill.publish.export.documents import compare
     from dpdistill.publish.report import render_report
     from dpdistill.publish.report.folder import read_folder
+    from dpdistill.publish.report.title import stated_title
 
     of_method = {**_of_method(certificate.recipe), "refused": _refused(certificate)}
     try:
         shared = read_folder(folder)
         contents = tuple(check_contents(folder, certificate.files, _generator))
-        page = render_report(shared).encode()
+        page = render_report(shared, stated_title(folder)).encode()
         documents = tuple(compare(folder, shared))
     except Exception as error:  # the files are untrusted: an unreadable one is a fault, never a traceback
         sentence = plain(error, 300) if isinstance(error, DataError) else "The records or the page cannot be read."

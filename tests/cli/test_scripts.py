@@ -363,7 +363,7 @@ def test_what_is_hopeless_or_no_protection_is_said_before_it_is_paid(tmp_path):
     code, _, err = dpdistill(*command, "--epsilon", "1e-9")
     assert code == 0
     warned = re.search(
-        r"Warning: the noise hides the classes: 10,000 equal records of a class .* Use --epsilon (\S+)\.\n", err
+        r"Warning: the noise hides the classes: 10,000 similar records of a class .* Use --epsilon (\S+)\.\n", err
     )
     assert warned
     assert as_json(*command, "--epsilon", warned[1])["plan"]["hopeless"] is False

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,7 +181,7 @@ class TestRefused:
             (["--schema", "ignored.yaml", "--rows-per-unit", 2, "--unit-column", "age"], "neither among columns nor"),
             (
                 ["--schema", "schema.yaml", "--rows-per-unit", 2, "--non-private"],
-                "leave out --unit-column and --rows-per-unit",
+                "leave out --unit-column, --person-from and --rows-per-unit",
             ),
         ],
     )
@@ -334,6 +335,25 @@ class TestImages:
         assert sorted(map(len, named.values())) == [1, 2, 3]
         assert load(pictures / name, classes="a,b", **stated).units is None
         assert records.y.tolist() == [0, 0, 0, 1, 1, 1]
+
+    def test_persons_of_class_folders_are_the_beginnings_of_file_names(self, pictures, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        run = ("distill", pictures / "classes", "--out", "shared", "--channels", 1, "--method", "ldpdc")
+        sentence = refused(*run, "--unit-column", "writer")
+        assert sentence.startswith("Class folders have no columns: use --person-from filename")
+        assert "Expected --unit-column or --person-from, not both." in refused(
+            *run, "--unit-column", "x", "--person-from", "filename"
+        )
+        assert refused(*run, "--person-from", "folder") == "Expected --person-from filename; got 'folder'."
+        assert refused("distill", "digits:train", "--out", "shared", "--person-from", "filename").startswith(
+            "Expected class folders with --person-from filename"
+        )
+        assert not Path("shared.run").exists()
+        code, out, err = dpdistill(*run, "--person-from", "filename", "--rows-per-unit", 2)
+        assert (code, "The guarantee holds for one unit (person), all records together" in out) == (0, True)
+        before = err.partition("releasing")[0]
+        assert 'text before the first "_" of file names: p1_0.png belongs to person p1.' in before
+        assert json.loads(Path("shared/certificate.json").read_text())["schedule"]["budget"]["unit"] == "person"
 
     def test_what_is_refused(self, pictures, tmp_path):
         with pytest.raises(DataError, match="has no array 'person' of units"):

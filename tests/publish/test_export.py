@@ -26,6 +26,7 @@ from dpdistill.certificate.build import SEEDED_NOISE
 from dpdistill.folder.layout import CARD, CROISSANT, DEPLOYMENT
 from dpdistill.folder.save import read_distilled
 from dpdistill.publish.export import FORMATS, Publisher, export
+from dpdistill.publish.export.card import literal
 from dpdistill.publish.export.documents import compare
 from dpdistill.publish.export.publisher import SECTORS, TO_FILL_IN
 from dpdistill.publish.report.folder import read_folder
@@ -120,6 +121,34 @@ def test_a_card_is_read_by_the_hub_and_escapes_what_it_shows(kind, request):
     else:
         assert r"a\*b \<i\>c\</i\>\|d" in card.text
         assert "<i>" not in card.text
+
+
+@pytest.mark.parametrize("kind", ["pictures", "table", "unprotected"])
+def test_a_receiver_loads_the_set_as_the_card_says(kind, request, monkeypatch):
+    """NumPy's and scikit-learn's code runs and learns the set's classes; PyTorch's compiles."""
+    monkeypatch.chdir(request.getfixturevalue(kind))
+    text = Path(CARD).read_text("utf-8")
+    numpy, scikit, torch = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    loaded, fitted = {}, {}
+    exec(numpy, loaded)
+    exec(scikit, fitted)
+    compile(torch, CARD, "exec")
+    assert np.bincount(loaded["y"]).tolist() == ([1, 2] if kind == "table" else [2, 2])
+    labels = pd.read_csv("synthetic.csv")["outcome"] if kind == "table" else np.array(CLASSES)[[0, 0, 1, 1]]
+    assert set(fitted["model"].classes_) == set(labels)
+    if kind != "table":
+        assert (fitted["X"].min(), fitted["X"].max()) == (0.0, 1.0)
+        assert fitted["model"].predict(fitted["X"]).tolist() == labels.tolist()
+    named = set(re.findall(r"`([\w.]+)`", text.partition("| file | for |")[2].partition("NumPy:")[0]))
+    files = {path.name for path in Path().iterdir()}
+    assert files - named <= {CARD}
+    assert named - files <= {"X", "y", "soft_labels"}
+
+
+def test_a_label_cannot_leave_the_code_of_the_card():
+    text = 'a```\n"b'
+    assert "`" not in literal(text)
+    assert eval(literal(text)) == text
 
 
 def leaves(node: dict, tier: int, at: tuple = ()) -> set[tuple]:

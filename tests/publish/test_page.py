@@ -20,8 +20,10 @@ from dpdistill.kernels import KERNELS
 from dpdistill.publish.report.folder import read_folder
 from dpdistill.publish.report.page import render_report, write_report
 from dpdistill.publish.report.pictures import png_uri, to_pixels
+from dpdistill.publish.report.title import stated_title
 from dpdistill.publish.report.words import KINDS, bound, guess_bound, percent, plain, power_of_ten
 from dpdistill.recipe.build import _parts
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import DataError, Schema
 
 CLASSES = ["cat", "<script>alert('x')</script>", 'R&D "quoted" {$x}']
@@ -142,7 +144,7 @@ def test_every_image_is_there_once_in_the_row_of_its_class(tmp_path, channels, b
 
 @pytest.mark.parametrize(
     ("height", "width", "drawn"),
-    [(8, 11, "strip smooth"), (12, 8, "strip"), (28, 28, "strip"), (4, 97, "strip smooth")],
+    [(8, 11, "strip smooth"), (12, 8, "strip"), (28, 28, "strip"), (4, 129, "strip smooth")],
 )
 def test_few_pixels_are_not_shown_as_squares(tmp_path, height, width, drawn):
     X, y = np.zeros((3, height, width, 1), np.float32), np.arange(3, dtype=np.int32)
@@ -379,8 +381,8 @@ def test_stages_relation_and_large_epsilon(tmp_path):
 
 def test_the_recipe_marks_what_was_changed(tmp_path):
     text = page(tmp_path / "list", recipe=fakes.recipe(changed=["per_class"], origin="caller changed per_class")).text
-    assert "per_class10changed" in text
-    assert "networks100default" in text
+    for name, setting in (("per_class", "10changed"), ("networks", "100default")):
+        assert f"{name}{RECIPES['dos'].__dataclass_fields__[name].metadata['help']}{setting}" in text
     assert "caller changed per_class" in text
     assert "default" not in page(tmp_path / "none").text.split("Fields")[1].split("Check it")[0]
 
@@ -491,3 +493,25 @@ def test_words_for_numbers():
 def test_every_part_of_a_kernel_has_a_word():
     parts = {name for kernel in KERNELS.values() for name in _parts(kernel)}
     assert parts <= set(KINDS)
+
+
+def test_a_page_is_headed_by_the_classes_or_by_the_title_that_its_publisher_states(tmp_path):
+    assert "Synthetic images: cat, <script>alert('x')</script>, …" in page(tmp_path).text
+    write_report(tmp_path, " Scans & more ")
+    named = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<h1 class="stated">Scans &amp; more</h1>' in named
+    assert "<title>Scans &amp; more · dpdistill</title>" in named
+    assert stated_title(tmp_path) == "Scans & more"
+    write_report(tmp_path)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == named
+
+
+@pytest.mark.parametrize("title", ["", "x" * 101, "a\nb", "Scans, ε = 0.1", "EPSILON small", "fully private", "Ｄelta"])
+def test_a_title_that_states_a_guarantee_or_cannot_be_shown_is_refused(tmp_path, title):
+    page(tmp_path)
+    with pytest.raises(DataError, match=r"^Expected a title"):
+        write_report(tmp_path, title)
+    forged = (tmp_path / "report.html").read_text(encoding="utf-8")
+    forged = re.sub("<h1>.*</h1>", f'<h1 class="stated">{title}</h1>', forged)
+    (tmp_path / "report.html").write_text(forged, encoding="utf-8")
+    assert stated_title(tmp_path) is None

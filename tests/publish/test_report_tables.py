@@ -130,7 +130,7 @@ def test_a_histogram_has_the_bars_of_its_counts(tmp_path):
     np.testing.assert_allclose(top, (step, 16.0, 82 / 3), atol=0.11)
     (last,) = [float(x) for x, _, _, _ in bars(shown, "c1") if float(x) > 100]
     np.testing.assert_allclose(last, 20 * step, atol=0.06)
-    assert "75 %0100" in shown.text
+    assert "75 % of rows0100" in shown.text
 
 
 def test_bars_have_the_shares_of_categories(tmp_path):
@@ -240,7 +240,7 @@ def test_a_class_without_rows_one_row_and_a_constant_column(tmp_path):
     assert "over the 1 synthetic rows" in shown.text
     assert [round(float(h)) for _, _, _, h in bars(shown, "c1")] == [82, 12]
     constant = page(tmp_path, schema, np.tile([[7.0, 1.0]], (9, 1)), np.arange(9) % 3)
-    assert "100 %0100" in constant.text
+    assert "100 % of rows0100" in constant.text
 
 
 def test_a_column_that_is_missing_everywhere(tmp_path):
@@ -357,5 +357,5 @@ def test_words_for_values():
 
 def test_fields_of_images_are_not_said_of_a_table():
     recipe = {"fields": {"architecture": "convolutional", "steps": 5}, "changed": ["steps"]}
-    assert fields(recipe, table=True) == [("steps", 5, "changed")]
-    assert fields(recipe) == [("architecture", "convolutional", "default"), ("steps", 5, "changed")]
+    assert fields(recipe, table=True) == [("steps", 5, "changed", "")]
+    assert fields(recipe) == [("architecture", "convolutional", "default", ""), ("steps", 5, "changed", "")]

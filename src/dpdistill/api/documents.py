@@ -78,17 +78,18 @@ def export(
     return Exported(path, to, document, tuple(about.open_in(document)), guaranteed)
 
 
-def report(folder: str | os.PathLike) -> Path:
+def report(folder: str | os.PathLike, title: str | None = None) -> Path:
     """Writes the page of a result, report.html, again.
 
     Args:
         folder: the shared folder.
+        title: name of the set, as the page shows it; None for that of the present page, or else the classes.
 
     Returns:
         The path of the page.
 
     Raises:
-        DataError: a folder that cannot be read.
+        DataError: a folder that cannot be read, or a title that states a guarantee.
 
     Example:
         >>> report("shared")  # doctest: +SKIP
@@ -96,4 +97,4 @@ def report(folder: str | os.PathLike) -> Path:
     """
     from dpdistill.publish.report import write_report
 
-    return write_report(Path(folder))
+    return write_report(Path(folder), title)

@@ -161,21 +161,43 @@ class Persons:
 
     Args:
         unit_column: column or array that names the person of each record; None for that in schema.yaml.
+        person_from: "filename" if the files of class folders are named by person, as p017 in p017_scan2.png.
         rows_per_unit: maximum number of records used per person, drawn at random; None for 4.
     """
 
     PANEL: ClassVar[str] = "Persons"
     unit_column: str | None = option(
         None,
-        "Protect persons: column (CSV, Parquet) or array (.npz) that names the person of each record. For class "
-        "folders with files PERSON_*.png, a name for the unit.",
+        "Protect persons: column (CSV, Parquet) or array (.npz) that names the person of each record.",
+    )
+    person_from: str | None = option(
+        None,
+        'Protect persons in class folders: "filename" if the text before the first "_" names the person, as p017 in '
+        "p017_scan2.png.",
+        metavar="filename",
     )
     rows_per_unit: int | None = option(None, "Maximum number of records per person, drawn at random; 4 by default.")
 
     @property
     def stated(self) -> bool:
         """Returns whether anything is stated."""
-        return self.unit_column is not None or self.rows_per_unit is not None
+        return self != Persons()
+
+    @property
+    def unit(self) -> str | None:
+        """Returns the name of the unit; None for single records or the column in schema.yaml."""
+        return self.unit_column if self.person_from is None else "person"
+
+    def __post_init__(self) -> None:
+        """Refuses persons that are named in two ways, or in an unknown one.
+
+        Raises:
+            DataError: as stated.
+        """
+        if self.person_from not in (None, "filename"):
+            raise DataError(f"Expected --person-from filename; got {self.person_from!r:.80}.")
+        if self.person_from is not None and self.unit_column is not None:
+            raise DataError("Expected --unit-column or --person-from, not both.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ class Request:
             ),
             (
                 not self.private and self.persons.stated,
-                "With --from or --non-private leave out --unit-column and --rows-per-unit.",
+                "With --from or --non-private leave out --unit-column, --person-from and --rows-per-unit.",
             ),
             (
                 not isinstance(self.budget, BudgetChoice) and self.budget.unit is not None and self.persons.stated,
@@ -182,14 +182,34 @@ def _protected(request: Request) -> dict[str, Any]:
     """
     from dpdistill.accounting.schedule import ROWS_PER_UNIT
 
-    column, rows = request.persons.unit_column, request.persons.rows_per_unit
+    persons = request.persons
+    column, rows = persons.unit, persons.rows_per_unit
+    if persons.unit_column or persons.person_from:
+        _check_persons(request.data, persons.person_from is not None, request.table)
     if request.reading.schema is not None and column is None:
         from dpdistill.sources.tables.schema_file import read_reviewed
 
         column = read_reviewed(request.reading.schema).unit_column
     if column is None and rows is not None:
-        raise DataError("Expected --unit-column with --rows-per-unit: the column that names the person of a record.")
+        raise DataError(
+            "Expected --unit-column with --rows-per-unit: the column that names the person of a record. For class "
+            "folders expected --person-from filename."
+        )
     return {} if column is None else {"unit": column, "rows_per_unit": ROWS_PER_UNIT if rows is None else rows}
+
+
+def _check_persons(data: Any, by_filename: bool, table: bool) -> None:
+    """Refuses a column of persons for class folders, and names of files for anything else."""
+    from dpdistill.sources.load import is_class_folders
+
+    folders = not table and is_class_folders(data)
+    if by_filename and not folders:
+        raise DataError("Expected class folders with --person-from filename; use --unit-column for other sources.")
+    if folders and not by_filename:
+        raise DataError(
+            'Class folders have no columns: use --person-from filename if the text before the first "_" of a file '
+            "name is the person, as p017 in p017_scan2.png."
+        )
 
 
 def _budget(row: dict[str, Any], request: Request, protects: dict[str, Any]) -> Budget:

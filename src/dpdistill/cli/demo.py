@@ -24,12 +24,12 @@ def demo(
     shown = dp.demo(to, epsilon, overwrite=overwrite, listener=Terminal())
     path, accuracy = shown.path, shown.accuracy_with_guarantee
     say(
-        f"Accuracy with a guarantee of epsilon = {epsilon:g}: {accuracy:.1f} %, from {len(shown.result.y)} synthetic "
+        f"Accuracy with privacy (epsilon = {epsilon:g}): {accuracy:.1f} %, trained on {len(shown.result.y)} synthetic "
         "digits."
     )
     say(
-        f"Accuracy without: {shown.accuracy_without:.1f} %, from {shown.records:,} real ones. Both: {CLASSIFIER} on "
-        "pixels, one run."
+        f"Accuracy without privacy: {shown.accuracy_without:.1f} %, trained on {shown.records:,} real digits. "
+        f"Both: {CLASSIFIER} on pixels, one run."
     )
     note(f"Look at {path / 'synthetic.png'} and {path / 'report.html'}; `dpdistill verify {to}` re-checks them.")
     give(folder=str(path), epsilon=epsilon, accuracy_with_guarantee=accuracy, accuracy_without=shown.accuracy_without)

@@ -80,7 +80,7 @@ def _refuse_with_from(
             reading != Reading() or machine.memory,
             "With --from no record is read: leave out the reading options and --memory.",
         ),
-        (persons.stated, "With --from or --non-private leave out --unit-column and --rows-per-unit."),
+        (persons.stated, "With --from or --non-private leave out --unit-column, --person-from and --rows-per-unit."),
     ):
         if wrong:
             raise DataError(sentence)

@@ -114,6 +114,6 @@ def _warn_hopeless(outlook: Outlook) -> None:
     size, least = outlook.reference, outlook.least_epsilon
     advice = f"Use --epsilon {least:g}." if least else "No epsilon up to 10 is enough."
     warn(
-        f"Warning: the noise hides the classes: {size:,} equal records of a class have a signal-to-noise ratio of "
-        f"{outlook.heard_from(size):.2g}; below {HOPELESS:g} a class cannot be told from noise. {advice}"
+        f"Warning: the noise hides the classes: {size:,} similar records of a class have a signal-to-noise ratio of "
+        f"{outlook.heard_from(size):.2g}; below {HOPELESS:g} a class cannot be distinguished from noise. {advice}"
     )

@@ -98,6 +98,7 @@ class Column:
                 got = "None" if self.bounds is None else f"{self.bounds[0]:g} and {self.bounds[1]:g}"
                 raise DataError(f"Expected bounds low < high of {name}, both finite; got {got}.")
             self._check_bounds(*self.bounds)
+            object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))  # 5 is written as 5.0, as it is read
             if self.categories or self.other is not None:
                 raise DataError(f"Expected no categories of {name}, which is {self.kind}.")
             return

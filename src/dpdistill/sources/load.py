@@ -43,6 +43,8 @@ _FOREIGN = {
 
 DIGITS, OBJECT = "digits", "object"
 """Names of sources that are no files: the package's own digits, and a data set object."""
+FOLDERS = "class folders"
+"""Sources whose file names name units, as `ImageFormat.units` calls them."""
 
 
 def load(
@@ -154,6 +156,16 @@ def _format(form: str) -> ImageFormat:
 
 def _has_channels(form: str) -> bool:
     return form == OBJECT or _format(form).channels
+
+
+def is_class_folders(source: object) -> bool:
+    """Returns whether a source is a folder of class folders, whose file names may name persons.
+
+    Raises:
+        DataError: a missing or unreadable source.
+    """
+    path = part_named(source, "train")[0]
+    return isinstance(path, str) and not is_address(path) and _format(recognise(path)).units == FOLDERS
 
 
 def part_named(source: object, part: str) -> tuple[Any, str]:

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dpdistill.folder.layout import CSV, IMAGES, TRAINING
+from dpdistill.folder.layout import CSV, IMAGES, SYNTHETIC, TRAINING
 from dpdistill.publish.export import sentences
 from dpdistill.publish.export.publisher import LICENSES, TO_FILL_IN, Publisher
 from dpdistill.publish.report import recipe
 from dpdistill.publish.report.folder import Folder
 from dpdistill.publish.report.guarantee import Guarantee, mapping, read_guarantee
-from dpdistill.publish.report.words import FILTERS, bound, plain
+from dpdistill.publish.report.words import FILTERS, bound, number, plain
 from dpdistill.publish.templating import environment
-from dpdistill.schema import TableSchema
+from dpdistill.schema import AnySchema, TableSchema
 from dpdistill.sources.yaml_text import dump_yaml
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -33,9 +33,16 @@ def markdown(value: object) -> Markup:
 
 
 WARNING = "> **No privacy guarantee.**"
+
+
+def literal(text: str) -> Markup:
+    """Returns a text as a Python literal that cannot end a block of code."""
+    return Markup(repr(text).replace("`", r"\x60"))
+
+
 _BAR = re.compile(r"(?<!\\)\|")
 _PAGES = environment("dpdistill.publish.export")
-_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown, sentences.holds)}
+_PAGES.filters |= {function.__name__: function for function in (*FILTERS, markdown, literal, sentences.holds)}
 
 
 class Elsewhere(NamedTuple):
@@ -80,9 +87,22 @@ def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None =
         facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
         references=recipe.references(folder.recipe),
         values=records.values,
+        folder=folder,
+        arrays=TRAINING if folder.has(TRAINING) else SYNTHETIC,
+        soft=folder.soft_labels,
+        scaled=_scaled(folder.schema),
         in_folder=elsewhere is None,
     )
     return f"---\n{dump_yaml(front, width=80)}---\n\n{text}"
+
+
+def _scaled(schema: AnySchema) -> Markup:
+    """Returns the Python expression of the images with pixels from 0 to 1, or of the encoded rows of a table."""
+    if isinstance(schema, TableSchema):
+        return Markup('data["X"]')
+    low, high = schema.bounds
+    shifted = 'data["X"]' if low == 0 else f'(data["X"] - {number(low)})'
+    return Markup(f"({shifted} / {number(high - low)})")
 
 
 def _stated(g: Guarantee) -> list[tuple[str, str]]:

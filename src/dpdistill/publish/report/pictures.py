@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import struct
 import zlib
 from typing import Any
@@ -14,8 +15,8 @@ from dpdistill.schema import Schema
 from dpdistill.schema.image import FEW_PIXELS
 
 MAX_IMAGES = 1000
-SIDE, LARGEST = 64, 96
-"""Pixels on a screen: the usual width of a small image, and the largest width of any image."""
+SIDE, LARGEST = 96, 128
+"""Pixels on a screen: the least length of an image's longer side, and the largest width of any image."""
 
 
 def to_pixels(X: np.ndarray, schema: Schema) -> np.ndarray:
@@ -65,6 +66,6 @@ def shown_images(folder: Folder, schema: Schema) -> dict[str, Any]:
         "shortened": any(count > limit for _, count, _ in rows),
         "height": height,
         "width": width,
-        "size": min(width * max(1, round(SIDE / max(height, width))), LARGEST),
+        "size": min(width * max(1, math.ceil(SIDE / max(height, width))), LARGEST),
         "smooth": width > LARGEST or max(height, width) < FEW_PIXELS,
     }

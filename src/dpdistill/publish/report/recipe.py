@@ -7,6 +7,7 @@ from typing import Any
 
 from dpdistill.publish.report import words
 from dpdistill.publish.report.guarantee import mapping
+from dpdistill.recipe.build import fields_of, is_method
 
 
 def facts(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -19,13 +20,18 @@ OF_IMAGES = {"architecture"}
 """Fields that do not apply to a table: its generator is always dense."""
 
 
-def fields(recipe: Mapping[str, Any], table: bool = False) -> list[tuple[str, Any, str]]:
-    """Returns (name, value, mark) of each field that applies; the mark is "default", "changed", or empty if unknown."""
+def fields(recipe: Mapping[str, Any], table: bool = False) -> list[tuple[str, Any, str, str]]:
+    """Returns (name, value, mark, meaning) of each field that applies.
+
+    The mark is "default", "changed", or empty if unknown; the meaning is empty for a method unknown to this version.
+    """
+    name = recipe.get("method")
+    known = fields_of(name) if isinstance(name, str) and is_method(name) else {}
     changed, stated = recipe.get("changed"), mapping(recipe.get("fields"))
     stated = {name: value for name, value in stated.items() if not (table and name in OF_IMAGES)}
-    if not isinstance(changed, list):
-        return [(name, value, "") for name, value in stated.items()]
-    return [(name, value, "changed" if name in changed else "default") for name, value in stated.items()]
+    marks = {name: "changed" if name in changed else "default" for name in stated} if isinstance(changed, list) else {}
+    meanings = {name: field.metadata["help"] for name, field in known.items()}
+    return [(name, value, marks.get(name, ""), meanings.get(name, "")) for name, value in stated.items()]
 
 
 def references(recipe: Mapping[str, Any]) -> list[Any]:

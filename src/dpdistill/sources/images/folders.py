@@ -42,7 +42,21 @@ def load_folder(folder: Path, part: str, stated: Stated) -> Parsed:
     _walk(folder, folder, (), folders, links, stated.strict)
     tree = read_tree(show(folder), folders, part, stated, "folder", around=0)
     pictures = _pictures(folder, tree.labels, stated)
-    return raw_pictures(pictures, stated, tree.classes, (*tree.notes, *links), tree.inferred)
+    notes = (*tree.notes, *links, *([_example(folder, tree.labels)] if stated.unit else []))
+    return raw_pictures(pictures, stated, tree.classes, notes, tree.inferred)
+
+
+def _example(root: Path, labels: dict[Parts, str]) -> str:
+    """Returns a note on the part of file names that names the person, with the first file as an example."""
+    files = (name for parts in sorted(labels) for name in list_files(root.joinpath(*parts)))
+    first = next((name for name in files if "_" in name and name.lower().endswith(SUFFIXES)), None)
+    example = "no file has one" if first is None else f"{show(first)} belongs to person {show(_person(first))}"
+    return f'Persons are named by the text before the first "_" of file names: {example}.'
+
+
+def _person(file: str) -> str:
+    """Returns the person of p017_scan2.png, p017; empty for a name without "_"."""
+    return file.partition("_")[0] * ("_" in file)
 
 
 def _walk(root: Path, folder: Path, path: Parts, folders: dict[Parts, Content], links: list[str], strict: bool) -> None:
@@ -82,7 +96,7 @@ def _pictures(root: Path, labels: dict[Parts, str], stated: Stated) -> Iterator[
         for file in filter(lambda name: _is_picture(folder / name), list_files(folder)):
             path, number = folder / file, number + 1
             title = f"Image {number} of {show(root)}, by the names of its folders and files,"
-            unit = file.partition("_")[0] * ("_" in file)
+            unit = _person(file)
             read = partial(decode_file, path, stated)
             yield Picture(title if stated.unit else show(path), read, labels[parts], unit)
 

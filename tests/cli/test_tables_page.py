@@ -1,4 +1,4 @@
-"""README's commands for a table, with the schema of docs/tables.md, in a folder that holds two tables only."""
+"""Commands and code of docs/tables.md, in a folder that holds two tables only."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ OPTIONS += '\n[evaluate]\nclassifier = "fast"\n'
 
 
 def blocks(language: str) -> list[str]:
-    """Blocks of code in a language: commands of README's section Tables, all else of docs/tables.md."""
-    readme = (ROOT / "README.md").read_text("utf-8").partition("\n## Tables\n")[2].partition("\n## ")[0]
-    page = readme if language == "sh" else (ROOT / "docs" / "tables.md").read_text("utf-8")
+    """Returns the page's blocks of code in a language."""
+    page = (ROOT / "docs" / "tables.md").read_text("utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
