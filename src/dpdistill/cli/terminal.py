@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from dpdistill.errors import DPDistillError
+from dpdistill.errors import DPDistillError, OutOfMemory, is_out_of_memory
 from dpdistill.run import payment
 from dpdistill.schema import hide_secrets
 
@@ -32,7 +32,7 @@ WIDTH = 80
 SAY_EVERY = 60.0
 RECENT = 20
 """Steps from which the time left is estimated."""
-DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED = 0, 1, 2, 3, 4, 5, 6
+DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED, FULL = 0, 1, 2, 3, 4, 5, 6, 7
 STOPPED, TERMINATED = 130, 143
 """Exit codes; docs/scripts.md explains them."""
 EXTRAS = {
@@ -355,7 +355,7 @@ def _after_payment(error: BaseException, code: int) -> int:
         return code
     with suppress(OSError):
         warn(("Stopped. " if code in (STOPPED, TERMINATED) else "") + paid.words(error))
-    if code in (STOPPED, TERMINATED):
+    if code in (STOPPED, TERMINATED, FULL):
         return code
     return PAID_RESUMABLE if paid.resumes_after(error) else PAID_FAILED
 
@@ -368,12 +368,15 @@ def _say_error(error: BaseException) -> int:
         return STOPPED
     if isinstance(error, SystemExit):  # Typer's answer to a pipe without a reader
         return error.code if isinstance(error.code, int) else FAILED
+    if isinstance(error, OutOfMemory):
+        fail(str(error))
+        return FULL
     if isinstance(error, ValueError):
         return fail(str(error))
     if isinstance(error, OSError):
         name = f": {error.filename}" if error.filename else ""
         return fail(f"{error.strerror or 'Input or output failed'}{name}")
-    if isinstance(error, MemoryError) or payment.is_out_of_memory(error):
+    if is_out_of_memory(error):
         return fail("There is not enough memory for this.")
     if isinstance(error, ModuleNotFoundError):
         package = error.name or ""  # a missing module of an installed package is a program error
