@@ -41,6 +41,7 @@ from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.run import output_folder
 from dpdistill.run.checkpoint import Store
+from dpdistill.run.fit import fitting
 from dpdistill.run.given import check_given, method_for
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.payment import Payment, told
@@ -232,7 +233,7 @@ def distill(
         beside: canaries of an audit: records that belong to no person and are distilled together with the private ones.
             The ledgers know the private records alone, so such a run is never resumed: run_dir must be None.
         entropy: for tests only; the result is marked insecure.
-        compute: numbers of records that a compiled program takes at once.
+        compute: largest numbers of records that a compiled program takes at once; fewer where memory is small.
         workers: other processes that hold the records and add up shards of them; None uses this process.
         memory: bytes, or a text such as "4G", for features of records; the rest is in a file without a name on the disk
             of run_dir. None takes half of the machine's memory.
@@ -242,6 +243,7 @@ def distill(
         The result, with X, y, epsilon, and save(folder).
 
     Raises:
+        DataError: a round that does not fit into the memory of this machine.
         ValueError: a method that has no private form, `beside` with a run_dir or a unit, or records with units and a
             budget without one, or the other way round.
         TypeError: records, a method or a budget of another type, or a method whose queries contradict its statements.
@@ -273,6 +275,7 @@ def distill(
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for (query, params), noise_multiplier in zip(asked, schedule.noise_multipliers, strict=True):
         check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
+    compute = fitting(method, records.schema, asked, schedule, compute)
     recipe = recipe_of(method, seed, named)
     dataset = None if ledger is None else DatasetLedger(ledger)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
@@ -317,7 +320,8 @@ def distill_without_privacy(
     method = method_for(records, method)
     check_kind(method, records.schema)
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
-    curator = NonPrivateCurator(records, probs, seed)
+    compute = fitting(method, records.schema, queries_of(method, records.schema, seed), None)
+    curator = NonPrivateCurator(records, probs, seed, compute)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
     del curator  # frees the features of records: the set needs memory
     distilled = method.finish(state, records.schema, progress)

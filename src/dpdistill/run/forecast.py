@@ -18,6 +18,7 @@ from dpdistill.programs import compiled
 from dpdistill.run.checkpoint import EVERY
 from dpdistill.run.count import LESSON, Count, fewer
 from dpdistill.run.dry_run import Work, dry_run
+from dpdistill.run.fit import SUMS, fitting, program_memory
 from dpdistill.run.speed import seconds_each
 from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema, DataError, Schema
@@ -172,6 +173,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         schedule: the noise of every round; None without a guarantee.
 
     Raises:
+        DataError: a round that does not fit into the memory of this machine.
         ValueError: records < 1, or a recipe that does not fit the schema.
     """
     if records < 1:
@@ -181,7 +183,10 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     larger, small = schema.dimension / counted.dimension, fewer(method, LESSON)
     with compiled.as_tested(), dry_run() as dry:
         asked, first = queries_of(small, counted, SEED), small.init(key, counted)
-        count, held = Count(method, small, counted, records, schedule, dry), _bytes(method.init(key, counted))
+        room = program_memory()
+        compute = fitting(method, counted, asked, schedule, room=None if room is None else int(room / larger))
+        count = Count(method, small, counted, records, schedule, dry, compute)
+        held = _bytes(method.init(key, counted))
         state = first
         for stage, (query, params) in zip(method.plan(), asked, strict=True):
             state = count.stage(stage, query, params, small.at_round(first, count.rounds))
@@ -191,7 +196,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     def seconds(work: Work) -> float:
         return max(0.0, work.larger(larger).seconds_at(each))
 
-    releasing = seconds(count.releasing)
+    releasing, sums = seconds(count.releasing), SUMS * max(size for _, size in count.released)
     # A checkpoint frees the values of the rounds that it includes.
     kept += sum(size * min(n, 1 + EVERY * n / max(releasing, 1e-9)) for n, size in count.released)
     return Capacity(
@@ -200,7 +205,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         encoding=seconds(count.encoding),
         releasing=releasing,
         finishing=seconds(finishing),
-        memory=_peak() + int(larger * dry.memory + COMPILED * count.starting.equations),
+        memory=_peak() + int(larger * (dry.memory + sums) + COMPILED * count.starting.equations),
         features=int(larger * sum(count.features.values())) if count.rounds > 1 else 0,
         disk=int(larger * kept),
     )
