@@ -27,7 +27,7 @@ from dpdistill.folder.layout import RECIPE, UNLISTED
 from dpdistill.folder.save import check_output, write_distilled
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.method import Distilled, Method, Progress, no_progress, scratch
 from dpdistill.methods.support import classifier_scores
 from dpdistill.private.aggregator import LocalAggregator
 from dpdistill.private.checks import check_query
@@ -291,10 +291,13 @@ def distill(
             space = Memory.of(memory, folder)
             curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or LocalAggregator)
             store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
-            state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
+            with scratch(_scratch_of(folder, run_ledger.run_id)):
+                state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
         payment.released, noise = True, curator.noise_kind
         del curator  # frees the features of records: the set needs memory
-        distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
+        with scratch(_scratch_of(folder, run_ledger.run_id)):
+            distilled = method.finish(state, records.schema, progress)
+        name = releases_id(run_ledger.run_id, state)
     on = _machine(workers, earlier)
     stated = {"slack": slack_of(method), "backend": on, "self_test": PASSED, "releases": name, "payment": payment}
     return Result(distilled, recipe, schedule, noise, folder, **stated)
@@ -360,7 +363,8 @@ def finish_again(
     t, state = Store(folder, run.run_id).load(like)
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
-    distilled = method.finish(state, schema, progress)
+    with scratch(_scratch_of(folder, run.run_id)):
+        distilled = method.finish(state, schema, progress)
     statements = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
     stated = {"slack": slack_of(method), **statements, "releases": releases_id(run.run_id, state)}
     same = recipe_of(method, seed)["fields"] == run.recipe["fields"]
@@ -394,6 +398,11 @@ def run_rounds(
         LOG.debug("round %d of %d is released", t, rounds)
         progress("releasing", t, rounds)
     return state
+
+
+def _scratch_of(folder: Path | None, run_id: str) -> Path | None:
+    """Returns the file for public data of the method in the owner's folder."""
+    return None if folder is None else folder / f"public-{run_id}.bin"
 
 
 def _machine(workers: Workers | None, earlier: int) -> str:

@@ -49,7 +49,8 @@ def fitting(
     asked: Asked,
     schedule: Schedule | None,
     compute: Compute | None = None,
-    room: int | None = None,
+    room: float | None = None,
+    larger: float = 1.0,
 ) -> Compute:
     """Returns the numbers of records that programs take at once: those given, halved until every round fits.
 
@@ -62,13 +63,15 @@ def fitting(
         schedule: the noise of every round; None without a guarantee.
         compute: the largest numbers; None for the usual ones.
         room: bytes for programs; None for those of this machine.
+        larger: pixels of an image of the run, as a multiple of the schema's: memory grows with them.
 
     Raises:
         DataError: a round that does not fit even with one unit at a time: states gigabytes and what to lower.
     """
-    room, compute = room or program_memory(), compute or Compute()
-    if room is None:
+    available, compute = room or program_memory(), compute or Compute()
+    if available is None:
         return compute
+    room = available / larger
     k = 1 if schedule is None else schedule.budget.rows_per_unit
     for stage, (query, params) in zip(method.plan(), asked, strict=True):
         size = compute.units_of(query, schema, stage.sampling_prob, k)
@@ -80,8 +83,9 @@ def fitting(
             needed = round_bytes(query, params, schema, 1, k, schedule is not None, by_xla=True)
         if needed > room:
             raise DataError(
-                f"Expected a recipe whose rounds fit into {_gib(room)} of memory, which this machine has for them; one "
-                f"record of {method.name} needs {_gib(needed)}: {_remedy(method, schema, schedule, needed)}."
+                f"Expected a recipe whose rounds fit into {_gib(available)} of memory, which this machine has for "
+                f"them; one record of {method.name} needs {_gib(larger * needed)}: "
+                f"{_remedy(method, schema, schedule, needed)}."
             )
     return compute
 
@@ -175,5 +179,5 @@ def _is_less(bytes_of: Callable[[], int], needed: int) -> bool:
     return False
 
 
-def _gib(size: int) -> str:
+def _gib(size: float) -> str:
     return f"{size / 2**30:.3g} GiB"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import disk_usage
+from tempfile import gettempdir
 from typing import Any
 
 import jax
@@ -18,7 +22,7 @@ from dpdistill.programs import compiled
 from dpdistill.run.checkpoint import EVERY
 from dpdistill.run.count import LESSON, Count, fewer
 from dpdistill.run.dry_run import Work, dry_run
-from dpdistill.run.fit import SUMS, fitting, program_memory
+from dpdistill.run.fit import SUMS, fitting
 from dpdistill.run.speed import seconds_each
 from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema, DataError, Schema
@@ -108,13 +112,16 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     return replace(known, least_epsilon=least_epsilon(plan, budget, coordinates, records, stage=stage))
 
 
-def check_size(method: Method, schema: AnySchema, available: int | None = None) -> None:
-    """Refuse more synthetic records, or more data of a method, than the memory of this machine can hold.
+def check_size(
+    method: Method, schema: AnySchema, available: int | None = None, folder: str | os.PathLike | None = None
+) -> None:
+    """Refuses more synthetic records, or more data of a method, than this machine's memory and disk can hold.
 
     Args:
         method: a distiller; without per_class, only the other data of the method are checked.
         schema: of the records.
-        available: bytes; None for this machine's.
+        available: bytes of memory; None for this machine's.
+        folder: the owner's folder, which may not exist yet; None for the system's temporary folder.
 
     Raises:
         DataError: with the largest size that fits, or what is held.
@@ -124,6 +131,13 @@ def check_size(method: Method, schema: AnySchema, available: int | None = None) 
         raise DataError(
             f"Expected a recipe whose synthetic set is made within the {available / 2**30:.3g} GiB of memory of this "
             f"machine; {method.name} would hold {held / 2**30:.3g} GiB: take fewer networks or a smaller subspace."
+        )
+    place = Path(folder or gettempdir()).absolute()
+    place = next((path for path in (place, *place.parents) if path.exists()), Path("/"))
+    if (stored := method.disk_bytes(schema)) > (free := disk_usage(place).free):
+        raise DataError(
+            f"Expected a recipe whose data fit into the {free / 2**30:.3g} GiB that are free on the disk of {place}; "
+            f"{method.name} would store {stored / 2**30:.3g} GiB: take fewer networks or a smaller subspace."
         )
     per_class = getattr(method, "per_class", None)
     if per_class is not None:
@@ -183,8 +197,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     larger, small = schema.dimension / counted.dimension, fewer(method, LESSON)
     with compiled.as_tested(), dry_run() as dry:
         asked, first = queries_of(small, counted, SEED), small.init(key, counted)
-        room = program_memory()
-        compute = fitting(method, counted, asked, schedule, room=None if room is None else int(room / larger))
+        compute = fitting(method, counted, asked, schedule, larger=larger)
         count = Count(method, small, counted, records, schedule, dry, compute)
         held = _bytes(method.init(key, counted))
         state = first
@@ -207,7 +220,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         finishing=seconds(finishing),
         memory=_peak() + int(larger * (dry.memory + sums) + COMPILED * count.starting.equations),
         features=int(larger * sum(count.features.values())) if count.rounds > 1 else 0,
-        disk=int(larger * kept),
+        disk=int(larger * kept) + method.disk_bytes(schema),
     )
 
 
