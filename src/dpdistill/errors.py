@@ -29,7 +29,17 @@ class LedgerUnusable(LedgerError):
 
 
 class Unanswered(CuratorError):
-    """A round that this machine could not answer, for lack of memory, disk or workers."""
+    """A round that this machine could not answer, for lack of disk or workers."""
 
     of_the_machine = True
     """A retry may succeed."""
+
+
+class OutOfMemory(Unanswered):
+    """A round that this machine could not answer for lack of memory: a fact of the machine and the plan."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error is Python's, or JAX's, of too little memory."""
+    exhausted = type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)
+    return exhausted or isinstance(error, MemoryError)

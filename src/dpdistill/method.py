@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,18 @@ __all__ = ["Distilled", "Method", "Progress", "finish_field", "no_progress", "re
 
 Progress = Callable[[str, int, int], None]
 """progress(stage, done, total): counts rounds or steps of public loops, never records."""
+SCRATCH: ContextVar[Path | None] = ContextVar("scratch", default=None)
+"""File of the run for public data of a method that are too large for memory; None for a temporary file."""
+
+
+@contextmanager
+def scratch(path: Path | None) -> Iterator[None]:
+    """A context in which a method keeps large public data in this file: a resumed run finds them there."""
+    token = SCRATCH.set(path)
+    try:
+        yield
+    finally:
+        SCRATCH.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +127,10 @@ class Method(Recipe, ABC):
         """Returns a lower bound of the memory that `finish` needs besides the synthetic records and their kernel
         matrix.
         """
+        return 0
+
+    def disk_bytes(self, schema: Any) -> int:
+        """Returns the bytes of public data that the method keeps in the file of the run (`scratch`)."""
         return 0
 
     @abstractmethod

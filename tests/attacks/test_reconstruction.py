@@ -70,9 +70,17 @@ class TestTraining:
             NET, params, X, T, lambda *said: told.append(said)
         )
         assert np.mean(np.square(NET(late, jnp.asarray(X)) - T)) < 1e-6
-        assert told[-1][1] < 5000
+        assert len(told) < 50, "calls of 100 steps"
+        assert told[-1] == ("training", 100, 100)
         early = Descent(steps=5000, learning_rate=3e-5, enough=0.3).train(NET, params, X, T)
         assert 1e-4 < np.mean(np.square(NET(early, jnp.asarray(X)) - T)) < 0.35
+
+    def test_its_progress_is_that_of_the_error_where_it_ends_early(self):
+        how, errors = Descent(steps=5000), np.geomspace(1.0, 1e-8, 41)
+        shares = [how._share(100 * (k + 1), 1.0, error, 1e-8) for k, error in enumerate(errors)]
+        np.testing.assert_allclose(shares[:-1], np.maximum(np.arange(40) / 40, 0.02), atol=0.02)
+        assert how._share(100, 1.0, 9e-9, 1e-8) == how._share(5000, 1.0, 2.0, 1e-8) == 1.0
+        assert how._share(2500, 1.0, 3.0, 1e-8) == how._share(2500, 1e-9, 2e-8, 1e-8) == 0.5
 
     def test_sharp_softplus_is_relu(self):
         X, _ = task()

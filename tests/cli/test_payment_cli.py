@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import sys
@@ -27,6 +28,8 @@ from dpdistill.errors import LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
+from dpdistill.private import aggregator
+from dpdistill.private.curator import OUT_OF_MEMORY
 from dpdistill.run import checkpoint, driver, start
 from dpdistill.workers import processes, remote_aggregator, worker
 
@@ -235,6 +238,21 @@ def test_who_stops_a_run_that_has_paid_nothing_is_told(command, monkeypatch):
     code, out, err = dpdistill(*command[:-4])
     assert (code, out) == (130, "")
     assert err.endswith("\nStopped. Nothing was paid.\n")
+
+
+@pytest.mark.parametrize("kind", [(MemoryError, "shape (60, 64)"), NO_MEMORY], ids=["numpy", "xla"])
+def test_too_little_memory_for_a_round_has_a_sentence_and_a_code(command, tmp_path, monkeypatch, kind):
+    for options in (command, command[:-2]):  # with a data set's ledger, and without one
+        with monkeypatch.context() as patch:
+            patch.setattr(aggregator.LocalAggregator, "answer", fails(*kind))
+            code, out, err = dpdistill(*options)
+        assert (code, out) == (terminal.FULL, "") == (7, "")
+        assert f"Error: {OUT_OF_MEMORY.format(0)}" in err
+        assert "60" not in err
+        assert ("This run has paid" in err) == (options is command)
+        succeeds(*options)
+        shutil.rmtree(tmp_path / "set.run")
+        shutil.rmtree(tmp_path / "set")
 
 
 def test_a_refused_run_has_paid_nothing(command, tmp_path):

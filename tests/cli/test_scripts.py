@@ -244,19 +244,54 @@ def test_time_left_is_told_from_a_minute_on():
     assert terminal.time_left(10.0, 0, 3) == ""
 
 
-def test_progress_without_a_terminal_tells_the_time_left_after_the_first_step(capsys, monkeypatch):
-    now = iter([0.0, 100.0, 101.0, 220.0, 300.0])
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(now))
-    bar = terminal.Bar()
-    for done in (0, 1, 2, 5, 10):
-        bar("releasing", done, 10)
-    lines = capsys.readouterr().err.splitlines()
-    # The first makes features and compiles: what is left is told by the others as soon as there are some.
-    assert lines == [
-        "releasing: 1 of 10, about 15 minutes left (the first is often the slowest)",
+def progress_at(monkeypatch, steps, parts=None):
+    """The seconds left that a bar states after each of (seconds on a clock, steps done, their total)."""
+    clock, left = iter([now for now, *_ in steps]), []
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
+    bar = terminal.Bar(parts)
+    for _, done, total in steps:
+        bar("releasing", done, total)
+        left.append(list(bar._paces.values())[-1].seconds)
+    return left
+
+
+def test_progress_without_a_terminal_tells_the_time_left_after_the_second_step(capsys, monkeypatch):
+    steps = [(0.0, 0, 10), (100.0, 1, 10), (110.0, 2, 10), (220.0, 5, 10), (300.0, 10, 10)]
+    # The first makes features and compiles: what is left is told by the others.
+    assert progress_at(monkeypatch, steps) == [None, None, 80.0, 150.0, 0.0]
+    assert capsys.readouterr().err.splitlines() == [
+        "releasing: 1 of 10",
+        "releasing: 2 of 10, about 2 minutes left",
         "releasing: 5 of 10, about 3 minutes left",
         "releasing: 10 of 10",
     ]
+
+
+@pytest.mark.parametrize("start", [0, 40], ids=["new", "resumed"])
+@pytest.mark.parametrize("often", [1, 10])
+def test_the_time_left_is_within_a_factor_of_two_from_the_second_step_on(monkeypatch, start, often):
+    rng = np.random.default_rng(start)
+    costs = rng.uniform(0.6, 1.4, 200) * np.linspace(1.0, 1.5, 200)
+    costs[start] += 150.0
+    clock = np.concatenate([np.zeros(start + 1), np.cumsum(costs[start:])])
+    steps = [(clock[done], done, 200) for done in range(start, 201, often)]
+    left = progress_at(monkeypatch, steps)
+    assert left[:2] == [None, None]
+    for (now, _, _), seconds in list(zip(steps, left, strict=True))[2:-1]:
+        assert 0.5 < seconds / (clock[-1] - now) < 2
+
+
+def test_the_time_left_is_that_of_one_kind_of_step(capsys, monkeypatch):
+    # Thirty rounds of a second, one of a minute, and as many as make 100 of ten: each kind compiles for 80 seconds.
+    costs = np.concatenate([[81.0], np.full(29, 1.0), [140.0], [90.0], np.full(68, 10.0)])
+    clock = np.concatenate([[0.0], np.cumsum(costs)])
+    left = progress_at(monkeypatch, [(clock[t], t, 100) for t in range(101)], {"releasing": [30, 31, 100]})
+    np.testing.assert_allclose(np.float64(left[2:30]), 30 - np.arange(2, 30))
+    assert left[30:33] == [None, None, None]
+    np.testing.assert_allclose(np.float64(left[33:]), 10 * (100 - np.arange(33, 101)))
+    monkeypatch.setattr(terminal, "SAY_EVERY", 20.0)
+    progress_at(monkeypatch, [(clock[t], t, 100) for t in range(4)], {"releasing": [30, 100]})
+    assert capsys.readouterr().err.splitlines()[-1] == "releasing: 2 of 100, about 28 seconds left of the first 30"
 
 
 # Options in a file

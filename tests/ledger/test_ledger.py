@@ -23,6 +23,7 @@ from dpdistill.errors import LedgerError, LedgerUnusable
 from dpdistill.ledger import database
 from dpdistill.ledger import dataset_file as file_module
 from dpdistill.ledger import folder as folder_module
+from dpdistill.ledger import run as runs
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
 from dpdistill.ledger.run import RunLedger
@@ -68,6 +69,36 @@ class TestCommit:
             stored = ledger.commit(0, FULL, value, 1.0).value
         assert (stored.dtype, stored.shape) == (value.dtype, value.shape)
         np.testing.assert_array_equal(stored, value)
+
+    def test_long_values_are_kept_in_parts(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(runs, "PART", 100)
+        long, short = np.arange(40.0).reshape(2, 20), np.arange(12.0)
+        with start(tmp_path) as ledger:
+            for round, value in enumerate((long, short)):
+                np.testing.assert_array_equal(ledger.commit(round, FULL, value, 1.0).value, value)
+            lengths = ledger._db.execute("SELECT round, part, LENGTH(value) FROM further").fetchall()
+            assert lengths == [(0, 1, 100), (0, 2, 100), (0, 3, 20)]
+        with start(tmp_path) as ledger:
+            np.testing.assert_array_equal(ledger.lookup(0).value, long)
+            ledger.drop_values(1)
+            assert ledger._db.execute("SELECT COUNT(*) FROM further").fetchone() == (0,)
+            np.testing.assert_array_equal(ledger.lookup(1).value, short)
+
+    def test_a_part_that_cannot_be_written_rolls_the_round_back(self, monkeypatch):
+        monkeypatch.setattr(runs, "PART", 100)
+        with start(":memory:") as ledger:
+            ledger._db.execute("CREATE TRIGGER t BEFORE INSERT ON further BEGIN SELECT RAISE(ABORT, 'no'); END")
+            with pytest.raises(LedgerError, match="Round 0 could not be written"):
+                ledger.commit(0, FULL, np.zeros(20), 1.0)
+            assert ledger.resume_at == 0
+            assert not ledger.paid
+
+    def test_a_ledger_of_an_earlier_version_takes_long_values_too(self, tmp_path, monkeypatch):
+        with start(tmp_path) as ledger:
+            ledger._db.execute("DROP TABLE further")
+        monkeypatch.setattr(runs, "PART", 100)
+        with start(tmp_path) as ledger:
+            np.testing.assert_array_equal(ledger.commit(0, FULL, np.arange(40.0), 1.0).value, np.arange(40.0))
 
     def test_lookup_of_an_uncommitted_round_is_none(self):
         with start(":memory:") as ledger:

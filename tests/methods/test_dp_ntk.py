@@ -13,6 +13,9 @@ from dpdistill.methods.dp_ntk import DPNTK
 from dpdistill.methods.tangents import TangentMatch, TangentQuery, tangent
 from dpdistill.methods.training import distance
 from dpdistill.query import Release
+from dpdistill.run.fit import fitting
+from dpdistill.run.start import queries_of
+from dpdistill.schema import DataError
 
 METHODS = {
     "one layer": DPNTK(width=9),
@@ -155,9 +158,12 @@ def test_norms_and_sums_of_a_block_against_exact_arithmetic(name, equal):
     np.testing.assert_allclose(np.stack(formed).astype(float), plain, atol=1e-6)
 
 
-def test_a_release_that_no_ledger_holds_is_refused_before_any_record_is_read():
-    with pytest.raises(ValueError, match=r"at most 500,000,000 bytes; 3 classes of 64 coordinates with width=400000"):
-        DPNTK(width=400_000).init(jax.random.key(0), SCHEMA)
+def test_a_release_that_no_machine_holds_is_refused_before_any_record_is_read():
+    method = DPNTK(width=400_000)
+    with pytest.raises(
+        DataError, match=r"fit into 2 GiB .* record of dp-ntk needs 5\.31 GiB: lower width \(now 400000"
+    ):
+        fitting(method, SCHEMA, queries_of(method, SCHEMA), None, room=2 << 30)
 
 
 def test_a_length_scale_shows_how_large_records_are():

@@ -18,15 +18,17 @@ from dpdistill.features.apply import encode_slices, pull_back_slices
 from dpdistill.features.mirror import Mirrored
 from dpdistill.features.scattering import ScatterNet
 from dpdistill.features.whitening import WhiteScatterNet
+from dpdistill.kernels.empirical_ntk import EmpiricalNTK
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods import kip_gradient
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery
-from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, PlainGradient
+from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, KernelGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
-from dpdistill.methods.support import fc_ntk_params, feature_params
+from dpdistill.methods.support import fc_ntk_params, feature_params, kernel_params
+from dpdistill.networks.network import MLP
 from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
 from dpdistill.programs import compiled
@@ -206,6 +208,20 @@ class TestPlainGradients:
         build, kernel = CASES[case]
         query, params, expected = build(kernel, ridge, X_s)
         contract.check_linear_is_plain(query, params, X, y, expected(X, y), rtol, 1e5)
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [FCNTK(), contract.PixelKernel(), EmpiricalNTK(MLP(widths=(9, 7)), CLASSES, chunk=4)],
+        ids=["fc-ntk", "pixels", "empirical"],
+    )
+    def test_of_any_kernel_they_need_no_pass_through_the_support_set(self, kernel):
+        X, y, X_s = rows_and_support(copies=False)
+        X, X_s = (A[[0, 1, 2, 4, 6] if len(A) > SUPPORT else slice(None)].reshape(-1, 4, 5, 1) for A in (X, X_s))
+        found = KernelGradient(1.0, kernel, 0.1), kernel_params(kernel, np.float32(X_s), Y_S, CLASSES, 0.1)
+        plain = PlainGradient(1.0, kernel, 0.1), {"X_s": X_s, "Y_s": one_hot(Y_S, CLASSES, np.float64)}
+        gradients, expected = (contract.contributions(*one, X, y[: len(X)]) for one in (found, plain))
+        np.testing.assert_allclose(gradients, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+        assert np.abs(expected).max(1)[1:].all()
 
     def test_the_classifiers_gradient_is_that_of_the_logistic_loss(self):
         X, y, _ = rows_and_support(copies=False)

@@ -30,7 +30,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import support
 from dpdistill.methods.class_means import _remove_directions, common_directions
 from dpdistill.methods.gradient_routes import route_of
-from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
+from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, KernelGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import dual
 from dpdistill.networks.augment import partition_expand
@@ -231,7 +231,7 @@ class TestDPKIP:
 
     def test_the_query_follows_the_kernel(self):
         kinds = [type(route_of(k, 1.0, 1e-3).query(6)) for k in (FCNTK(2), SCATTER, contract.PixelKernel())]
-        assert kinds == [FCNTKGradient, FeatureGradient, PlainGradient]
+        assert kinds == [FCNTKGradient, FeatureGradient, KernelGradient]
 
     def test_it_learns_the_classes(self):
         method = tiny("dp-kip", rounds=40, learning_rate=0.1)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import contract
 import jax
@@ -17,11 +18,13 @@ from dpdistill.certificate.build import scope, write_certificate
 from dpdistill.errors import LedgerError
 from dpdistill.methods import dos
 from dpdistill.methods.centre import pictures_around
+from dpdistill.methods.kept_rows import KeptRows
 from dpdistill.methods.matching import features, network, principal_directions
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.public_images.image_source import MOST, Drawn, PublicImages
 from dpdistill.recipe.build import from_fields
 from dpdistill.recipe.parts import implement
+from dpdistill.run import forecast
 from dpdistill.schema import DataError
 
 HUGE = Budget(150.0)
@@ -40,6 +43,45 @@ def test_directions_are_those_of_a_singular_value_decomposition():
     np.testing.assert_allclose(mean, phi.mean(0), atol=1e-5)
     expected = np.linalg.svd(phi - phi.mean(0), full_matrices=False)[2][:6]
     np.testing.assert_allclose(np.abs(expected @ V), np.eye(6), atol=2e-3)
+
+
+@pytest.mark.parametrize("pilot_share", [0.0, 0.05])
+def test_directions_that_are_too_large_for_memory_are_read_from_the_file_of_the_run(tmp_path, monkeypatch, pilot_share):
+    records, method = toy_records(30), subspaced(networks=4, steps=6, pilot_share=pilot_share)
+    held, computed = run.distill(records, method, HUGE, entropy=SeededEntropy(1)), []
+    directions = dos.principal_directions
+    monkeypatch.setattr(dos, "principal_directions", lambda *given: computed.append(1) or directions(*given))
+    monkeypatch.setattr(dos, "MOST_HELD", 0)
+    assert method.finish_bytes(SCHEMA) == 0
+    assert method.disk_bytes(SCHEMA) == 4 * 4 * (1 + 5) * 128
+    kept = run.distill(records, method, HUGE, entropy=SeededEntropy(1), run_dir=tmp_path / "x.run")
+    np.testing.assert_array_equal(kept.X, held.X)
+    (file,) = (tmp_path / "x.run").glob("public-*.bin")
+    assert file.stat().st_size == method.disk_bytes(SCHEMA) + 4
+    assert file.stat().st_mode & 0o077 == 0
+    computed.clear()
+    again = run.finish_again(tmp_path / "x.run", dataclasses.replace(method, steps=7))
+    assert not computed
+    assert not np.array_equal(again.X, kept.X)
+    np.testing.assert_array_equal(run.distill(records, method, HUGE, entropy=SeededEntropy(1)).X, held.X)
+
+
+def test_a_row_that_was_not_written_whole_is_none(tmp_path):
+    rows = KeptRows(tmp_path / "rows.bin", 3, (2, 2))
+    assert rows.read(2) is None
+    rows.write(1, np.arange(4.0).reshape(2, 2))
+    again = KeptRows(tmp_path / "rows.bin", 3, (2, 2))
+    np.testing.assert_array_equal(again.read(1), [[0, 1], [2, 3]])
+    assert again.read(0) is again.read(2) is None
+
+
+def test_a_disk_that_is_too_small_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(dos, "MOST_HELD", 0)
+    free = shutil.disk_usage(tmp_path)._replace(free=12_287)
+    monkeypatch.setattr(forecast, "disk_usage", lambda _: free)
+    with pytest.raises(DataError, match=r"free on the disk of .*; dos would store 1\.14e-05 GiB: take fewer networks"):
+        forecast.check_size(subspaced(networks=4), SCHEMA, folder=tmp_path / "x.run")
+    forecast.check_size(subspaced(networks=3), SCHEMA, folder=tmp_path / "x.run")
 
 
 @pytest.mark.parametrize("pilot_share", [0.0, 0.05])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import contract
 import jax
@@ -32,11 +33,12 @@ from scipy.stats import kstest
 
 from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.errors import CuratorError, LedgerError
+from dpdistill.errors import CuratorError, LedgerError, OutOfMemory
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.methods import METHODS
 from dpdistill.private import checks, chunking
-from dpdistill.private.curator import Curator
+from dpdistill.private.aggregator import LocalAggregator
+from dpdistill.private.curator import OUT_OF_MEMORY, Curator
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs import jaxprs
 from dpdistill.query import Event, Stage
@@ -432,6 +434,17 @@ class TestErrors:
         with pytest.raises(CuratorError) as caught:
             make_curator(make_records(3), chunk=17).release(0, FailsLater(), 1.0)
         assert str(caught.value) == contract.FAILED
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+    @pytest.mark.parametrize(
+        "error", [MemoryError("(5, 64)"), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: allocating 5 bytes")]
+    )
+    def test_of_a_round_that_does_not_fit_into_memory(self, monkeypatch, error):
+        monkeypatch.setattr(LocalAggregator, "answer", mock.Mock(side_effect=error))
+        with pytest.raises(OutOfMemory) as caught:
+            make_curator(make_records(5)).release(0, FlatQuery(), 1.0)
+        assert str(caught.value) == OUT_OF_MEMORY.format(0)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
 

@@ -115,7 +115,7 @@ def state_outlook(
     from dpdistill.run.forecast import check_size, outlook
 
     check_kind(method, records.schema)
-    check_size(method, records.schema)
+    check_size(method, records.schema, folder=request.run_dir or request.out)
     if terms.budget is None:
         return None
     found = outlook(method, terms.budget, records.schema, class_size, request.account.seed or 0)

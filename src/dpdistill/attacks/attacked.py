@@ -18,8 +18,8 @@ from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import MLP, Network, dense
 from dpdistill.recipe import choices
 
-STEPS = 100
-"""Number of gradient descent steps per compiled call."""
+STEPS, PARTS = 100, 100
+"""Number of gradient descent steps per compiled call; parts of a training that its progress counts."""
 
 
 class Attacked(Protocol):
@@ -120,13 +120,23 @@ class Descent:
     def train(self, net: Attacked, params: object, X: Any, targets: Any, progress: Progress = no_progress) -> Any:
         """Returns the parameters after training from `params` on records X and targets (n, k)."""
         X, targets = jnp.asarray(X), jnp.asarray(targets)
-        velocity = jax.tree.map(jnp.zeros_like, params)
+        velocity, least = jax.tree.map(jnp.zeros_like, params), self._least(targets)
+        share, first = 0.0, math.nan
         for t in range(0, self.steps, STEPS):
             params, velocity, error = _descend(self, net, params, velocity, X, targets)
-            progress("training", min(t + STEPS, self.steps), self.steps)
-            if float(error) < self._least(targets):
+            first = float(error) if t == 0 else first
+            share = max(share, self._share(t + STEPS, first, float(error), least))
+            progress("training", math.floor(PARTS * share), PARTS)
+            if share == 1.0:
                 break
         return params
+
+    def _share(self, steps: int, first: float, error: float, least: float) -> float:
+        """Returns the share of the training that is done: of its steps, or of the orders of magnitude of its error."""
+        if error < least or steps >= self.steps:
+            return 1.0
+        fallen = math.log(first / error) / math.log(first / least) if first > least and 0.0 < error < first else 0.0
+        return max(steps / self.steps, min(fallen, 1.0 - 1.0 / PARTS))
 
     def _least(self, targets: Array) -> float:
         """Returns the sum of the losses at which training ends."""

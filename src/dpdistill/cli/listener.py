@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.listener import Listener
@@ -27,6 +28,7 @@ class Terminal(Listener):
     def __init__(self, speak: Callable[[str], None] = note) -> None:
         super().__init__()
         self._speak = speak
+        self._parts: dict[str, list[int]] = {}
 
     def line(self, text: str) -> None:
         say(text)
@@ -55,6 +57,7 @@ class Terminal(Listener):
             )
 
     def scheduled(self, schedule: Schedule) -> None:
+        self._parts["releasing"] = list(accumulate(stage.rounds for stage in schedule.stages))
         releases = "1 release" if schedule.rounds == 1 else f"{schedule.rounds:,} releases"
         self._speak(
             f"Plan: {releases} at epsilon = {schedule.budget.epsilon:.10g}, delta = {schedule.budget.delta:g}; "
@@ -92,7 +95,7 @@ class Terminal(Listener):
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
-        with Bar() as bar:
+        with Bar(self._parts) as bar:
             yield bar
 
     @contextmanager

@@ -8,7 +8,8 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import current_thread, main_thread
@@ -17,10 +18,10 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from dpdistill.errors import DPDistillError
+from dpdistill.errors import DPDistillError, OutOfMemory, is_out_of_memory
 from dpdistill.run import payment
 from dpdistill.schema import hide_secrets
 
@@ -29,8 +30,9 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 WIDTH = 80
 SAY_EVERY = 60.0
-SLOWEST = " (the first is often the slowest)"
-DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED = 0, 1, 2, 3, 4, 5, 6
+RECENT = 20
+"""Steps from which the time left is estimated."""
+DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED, FULL = 0, 1, 2, 3, 4, 5, 6, 7
 STOPPED, TERMINATED = 130, 143
 """Exit codes; docs/scripts.md explains them."""
 EXTRAS = {
@@ -63,39 +65,71 @@ class _Mode:
 mode = _Mode()
 
 
+class Pace:
+    """Estimates the seconds left of one stage from its latest steps.
+
+        left = (total - done) (t - t_k) / (done - done_k),   step k the last but RECENT, and at least the first
+
+    The first step also compiles programs and computes features, so that nothing is known before the second one.
+
+    Args:
+        now: seconds on a clock.
+        done: number of steps done then.
+    """
+
+    def __init__(self, now: float, done: int) -> None:
+        self._start, self._steps = done, deque[tuple[float, int]](maxlen=RECENT + 1)
+        self.seconds: float | None = None
+        """Seconds left; None before the second step."""
+
+    def step(self, now: float, done: int, total: int) -> None:
+        """Notes the time at which so many of the steps are done."""
+        if done <= (self._steps[-1][1] if self._steps else self._start):
+            return
+        self._steps.append((now, done))
+        (began, first), many = self._steps[0], len(self._steps) > 1
+        self.seconds = (total - done) * (now - began) / (done - first) if many else None
+
+
 class Bar:
     """Progress bar with time left, for rounds and steps of public loops, never for records.
 
-    Without a terminal the progress is one line at the start, one after the first step if much time is left, one per
+    Without a terminal the progress is one line at the start, one after the second step if much time is left, one per
     minute, and one at the end.
+
+    Args:
+        parts: steps at which parts of a stage end, by stage: the time left is that of the present part.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Mapping[str, Sequence[int]] | None = None) -> None:
+        self._parts = parts or {}
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("after"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            TextColumn("after"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"),
             console=err, disable=not err.is_terminal or mode.quiet,
         )  # fmt: skip
         self._tasks: dict[str, Any] = {}
+        self._paces: dict[tuple[str, int], Pace] = {}
         self._said = 0.0
-        self._start = (0.0, 0)
         self._estimated = False
-        self._first = True
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
         if stage not in self._tasks:
-            self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done)
-            self._said, self._start, self._estimated, self._first = 0.0, (now, done), False, True
-        self._bar.update(self._tasks[stage], completed=done, total=total)
+            self._tasks[stage] = self._bar.add_task(stage, total=total, completed=done, left="")
+            self._said, self._estimated = 0.0, False
+        end = next((end for end in self._parts.get(stage, ()) if done < end), total)
+        pace = self._paces.setdefault((stage, end), Pace(now, done))
+        pace.step(now, done, end)
+        seconds, of = pace.seconds, "" if end == total else f" of the first {end}"
+        left = "" if seconds is None else f"{duration(seconds)} left{of}"
+        self._bar.update(self._tasks[stage], completed=done, total=total, left=left)
         if err.is_terminal or mode.quiet:
             return
-        left = time_left(now - self._start[0], done - self._start[1], total - done)
+        left = f"{seconds_left(seconds)}{of}" if seconds is not None and seconds >= SAY_EVERY else ""
         if now - self._said > SAY_EVERY or done == total or (left and not self._estimated):
-            err.print(f"{stage}: {done} of {total}{left}{SLOWEST if left and self._first else ''}")
+            err.print(f"{stage}: {done} of {total}{left}")
             self._said, self._estimated = now, bool(left)
-        if self._first and done > self._start[1]:
-            self._start, self._first = (now, done), False
 
     def __enter__(self) -> Bar:
         self._bar.start()
@@ -107,7 +141,11 @@ class Bar:
 
 def time_left(spent: float, done: float, left: float) -> str:
     """Returns ", about 3 minutes left" from the seconds of the part done; empty below SAY_EVERY."""
-    seconds = spent * left / done if done > 0 else 0.0
+    return seconds_left(spent * left / done if done > 0 else 0.0)
+
+
+def seconds_left(seconds: float) -> str:
+    """Returns ", about 3 minutes left"; empty below SAY_EVERY."""
     return "" if seconds < SAY_EVERY else f", about {duration(seconds)} left"
 
 
@@ -317,7 +355,7 @@ def _after_payment(error: BaseException, code: int) -> int:
         return code
     with suppress(OSError):
         warn(("Stopped. " if code in (STOPPED, TERMINATED) else "") + paid.words(error))
-    if code in (STOPPED, TERMINATED):
+    if code in (STOPPED, TERMINATED, FULL):
         return code
     return PAID_RESUMABLE if paid.resumes_after(error) else PAID_FAILED
 
@@ -330,12 +368,15 @@ def _say_error(error: BaseException) -> int:
         return STOPPED
     if isinstance(error, SystemExit):  # Typer's answer to a pipe without a reader
         return error.code if isinstance(error.code, int) else FAILED
+    if isinstance(error, OutOfMemory):
+        fail(str(error))
+        return FULL
     if isinstance(error, ValueError):
         return fail(str(error))
     if isinstance(error, OSError):
         name = f": {error.filename}" if error.filename else ""
         return fail(f"{error.strerror or 'Input or output failed'}{name}")
-    if isinstance(error, MemoryError) or payment.is_out_of_memory(error):
+    if is_out_of_memory(error):
         return fail("There is not enough memory for this.")
     if isinstance(error, ModuleNotFoundError):
         package = error.name or ""  # a missing module of an installed package is a program error

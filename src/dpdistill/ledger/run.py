@@ -32,6 +32,8 @@ from dpdistill.recipe.earlier_names import current_recipe
 
 MEMORY = ":memory:"
 _RUN_FORMAT = 0x64700003
+PART = 1 << 28
+"""Bytes of a value in one row: SQLite holds fewer than 10^9."""
 
 _RUN_TABLES = (
     "CREATE TABLE run (id INTEGER PRIMARY KEY CHECK (id = 1), run_id TEXT NOT NULL, recipe TEXT NOT NULL,"
@@ -40,6 +42,11 @@ _RUN_TABLES = (
     "CREATE TABLE rounds (round INTEGER PRIMARY KEY, noise_multiplier REAL NOT NULL, sampling_prob REAL NOT NULL,"
     " stddev REAL NOT NULL, dtype TEXT NOT NULL, shape TEXT NOT NULL, value BLOB)",
 )
+_FURTHER = (
+    "CREATE TABLE IF NOT EXISTS further (round INTEGER NOT NULL, part INTEGER NOT NULL, value BLOB NOT NULL,"
+    " PRIMARY KEY (round, part))"
+)
+"""Further parts of values that are longer than PART; ledgers of earlier versions lack the table."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +199,10 @@ class RunLedger:
         noise_multiplier, sampling_prob, stddev, dtype, shape, value = row
         if value is None:
             raise LedgerError(f"The value of round {round} was dropped after its checkpoint: resume from a checkpoint.")
-        array = np.frombuffer(value, np.dtype(dtype)).reshape(json.loads(shape)).copy()
+        with usable("The run's ledger"):
+            further = self._db.execute("SELECT value FROM further WHERE round = ? ORDER BY part", (round,))
+            content = b"".join([value, *(part for (part,) in further)])
+        array = np.frombuffer(content, np.dtype(dtype)).reshape(json.loads(shape)).copy()
         return Release(round, array, stddev, Event(noise_multiplier, sampling_prob))
 
     def commit(self, round: int, event: Event, value: np.ndarray, stddev: float) -> Release:
@@ -222,13 +232,17 @@ class RunLedger:
             raise LedgerError(f"Expected value of numbers; got dtype {value.dtype}.")
         self._check_joined()
         row = (round, event.noise_multiplier, event.sampling_prob, float(stddev))
-        row = (*row, value.dtype.str, json.dumps(value.shape), value.tobytes())
+        content = value.reshape(-1).view(np.uint8)
+        first, *further = (content[at : at + PART].data for at in range(0, max(1, content.size), PART))
+        row = (*row, value.dtype.str, json.dumps(value.shape), first)
         try:
             with self._paying(), transaction(self._db):
                 self._check_round(round, event)
                 self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                parts = ((round, i, part) for i, part in enumerate(further, 1))
+                self._db.executemany("INSERT INTO further VALUES (?, ?, ?)", parts)
                 self._db.execute("UPDATE run SET previous = nonce, nonce = ?", (secrets.token_hex(16),))
-        except (sqlite3.Error, OverflowError) as error:  # the latter for values of more than 2 GiB
+        except (sqlite3.Error, OverflowError) as error:
             raise LedgerUnusable(f"Round {round} could not be written to the ledger: {error}.") from None
         if self._dataset is not None:
             try:
@@ -273,6 +287,7 @@ class RunLedger:
         """
         with usable("The run's ledger"), transaction(self._db):
             self._db.execute("UPDATE rounds SET value = NULL WHERE round < ?", (before,))
+            self._db.execute("DELETE FROM further WHERE round < ?", (before,))
 
     def events(self) -> tuple[Event, ...]:
         """Events of the committed rounds, in order."""
@@ -331,6 +346,7 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
                 row = (secrets.token_hex(16), *stated.values(), *[secrets.token_hex(16)] * 2)
                 db.execute("INSERT INTO run VALUES (1, ?, ?, ?, ?, 0, ?, ?)", row)
             check_format(db, name, _RUN_FORMAT)
+            db.execute(_FURTHER)
             stored = db.execute("SELECT recipe, schedule, digest FROM run").fetchone()
     except sqlite3.Error as error:
         kind = LedgerUnusable if is_of_the_disk(error) else LedgerError

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.method import SCRATCH, Distilled, Method, Progress, no_progress
 from dpdistill.methods.centre import denoised, pictures_around
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.generator import Generator
+from dpdistill.methods.kept_rows import kept_rows
 from dpdistill.methods.matching import (
     EmbeddingQuery,
     PixelQuery,
@@ -35,10 +36,13 @@ from dpdistill.methods.training import ClassLoss, Loss, Training, distance
 from dpdistill.networks.augment import mosaic
 from dpdistill.networks.convnet import embed_convnet
 from dpdistill.query import Query, Release
+from dpdistill.recipe.features import SHAPES_ONLY
 from dpdistill.recipe.generators import GeneratorSettings
 from dpdistill.recipe.methods import dos as recipe
 from dpdistill.schema import Schema
 
+MOST_HELD = 1 << 30
+"""Most bytes of centres and directions that are held in memory; more are kept in the file of the run."""
 CACHED_IMAGES = 20
 EACH_GENERATED, CODE = 20, 16
 """Images per class that a generator makes per step, and random coordinates of one image."""
@@ -99,8 +103,16 @@ class DOS(recipe.DOS, Method):
         return jax.eval_shape(embed_convnet, params["blocks"], image).shape[1]
 
     def finish_bytes(self, schema: Schema) -> int:
-        """Returns the bytes of the centres and directions of all networks."""
-        return 4 * self.networks * (1 + self.subspace) * self._dimension(schema.shape) if self.subspace else 0
+        """Returns the bytes of the centres and directions of all networks, if they are held in memory."""
+        size = self._space_bytes(schema.shape)
+        return size if size <= MOST_HELD else 0
+
+    def disk_bytes(self, schema: Schema) -> int:
+        """Returns the bytes of the centres and directions of all networks, if they are kept in a file."""
+        return self._space_bytes(schema.shape) - self.finish_bytes(schema)
+
+    def _space_bytes(self, shape: tuple[int, ...]) -> int:
+        return 4 * self.networks * (1 + self.subspace) * self._dimension(shape) if self.subspace else 0
 
     @partial(jax.jit, static_argnums=(0, 3))
     def _network(self, key: Array, t: Array | int, shape: tuple[int, ...], blocks: object = None) -> Any:
@@ -133,6 +145,8 @@ class DOS(recipe.DOS, Method):
 
     def known(self, state: object, progress: Progress = no_progress) -> dict[str, Any]:
         """Returns the inputs of `params` for all networks, with centres and directions, which take time."""
+        if self._space_bytes(state["pilot"].shape[2:]) > MOST_HELD:
+            return {**_network_inputs(state), "spaces": _Spaces(self, state)}
         spaces = []
         for t in range(self.networks):
             spaces.append(self._space(state, t))
@@ -278,9 +292,38 @@ def _taught_blocks(known: Any, t: int) -> Any:
     return jax.tree.map(lambda stack: stack[t], blocks)
 
 
-@lru_cache(maxsize=256)
+@dataclass(frozen=True, eq=False)
+class _Spaces:
+    """Centres and directions of networks, read from the file of the run one at a time."""
+
+    method: DOS
+    state: Any
+
+    def __getitem__(self, t: int) -> dict[str, np.ndarray]:
+        if SHAPES_ONLY.get():  # a run reads them: the rounds have computed them
+            d = self.method._dimension(self.state["pilot"].shape[2:])
+            return {"centre": np.zeros(d, np.float32), "directions": np.zeros((d, self.method.subspace), np.float32)}
+        return self.method._space(self.state, int(t))
+
+
 def _space_of(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns mean and directions of public images in network t; cached, since every step uses them."""
+    """Returns mean and directions of public images in network t; kept, since every step uses them."""
+    if method._space_bytes(shape) <= MOST_HELD or SHAPES_ONLY.get():
+        return _new_space(method, key, t, shape)
+    kept = kept_rows(SCRATCH.get(), method.networks, (1 + method.subspace, method._dimension(shape)), (method, key))
+    if (row := kept.read(t)) is None:
+        centre, directions = _computed_space(method, key, t, shape)
+        kept.write(t, row := np.concatenate([centre[None], directions.T]))
+    return row[0], row[1:].T
+
+
+@lru_cache(maxsize=256)
+def _new_space(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the same, kept in memory."""
+    return _computed_space(method, key, t, shape)
+
+
+def _computed_space(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     params = method._network(np.frombuffer(key, np.uint32), t, shape)
     return principal_directions(params, method._public(shape), method.subspace)
 

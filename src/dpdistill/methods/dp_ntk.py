@@ -19,8 +19,6 @@ from dpdistill.methods.training import Loss, Match, project_embeddings
 from dpdistill.recipe.methods import dp_ntk as recipe
 from dpdistill.schema import Schema
 
-MOST_BYTES = 500_000_000
-"""Largest release that a ledger can hold."""
 FIRST = 1000
 """Number of the first layer's draw; differs from the generator's draws."""
 
@@ -49,11 +47,6 @@ class DPNTK(recipe.DPNTK, GeneratorMethod):
         classes = len(schema.classes)
         weights = self._weights(key, schema)
         entries = classes * (1 + sum(w.size for w in weights) + 1)
-        if 8 * entries > MOST_BYTES:
-            raise ValueError(
-                f"Expected a release of at most {MOST_BYTES:,} bytes; {classes} classes of {schema.dimension} "
-                f"coordinates with width={self.width} and second_width={self.second_width} take {8 * entries:,}."
-            )
         return {
             "key": np.asarray(jax.random.key_data(key)),
             "weights": weights,

@@ -10,9 +10,8 @@ import numpy as np
 from dpdistill.features.apply import encode_slices, pull_back_slices
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot
-from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
-from dpdistill.methods.support import fc_ntk_params, feature_params
+from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, KernelGradient
+from dpdistill.methods.support import fc_ntk_params, feature_params, kernel_params
 from dpdistill.query import Query
 
 
@@ -20,7 +19,7 @@ from dpdistill.query import Query
 class Route:
     """Query for the gradient with a kernel, its params, and the map back to support records.
 
-    The base class takes any kernel: one back-propagation per record, clipped by the curator.
+    The base class takes any kernel: one vector-Jacobian product per record, clipped by the curator.
 
     Attributes:
         linear: True for a linear query, which allows weights of classes.
@@ -34,11 +33,11 @@ class Route:
 
     def query(self, m: int) -> Query:
         """Returns the query of every round for m support records."""
-        return PlainGradient(self.clip_norm, self.kernel, self.ridge)
+        return KernelGradient(self.clip_norm, self.kernel, self.ridge)
 
     def params(self, X: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Any:
         """Returns the query's params for a support set (X, y) and weights of the classes, (classes,)."""
-        return {"X_s": X, "Y_s": one_hot(y, classes)}
+        return kernel_params(self.kernel, X, y, classes, self.ridge)
 
     def by_record(self, X: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """Returns a released gradient (m, d) with respect to the support records."""

@@ -1,4 +1,4 @@
-"""Queries of DP-KIP: the gradient of a record's loss with respect to the support set, in three ways."""
+"""Queries of DP-KIP: the gradient of a record's loss with respect to the support set, in four ways."""
 
 from __future__ import annotations
 
@@ -84,6 +84,35 @@ class PlainGradient:
         X_s, Y_s = params["X_s"], params["Y_s"]
         target = target_of(y, Y_s.shape[1], X_s.dtype)
         return jax.grad(lambda X_s: loss_of(self.kernel, X_s, Y_s, self.ridge, x, target))(X_s).ravel()
+
+
+@dataclass(frozen=True)
+class KernelGradient:
+    """Query of the same gradient for any kernel, without a pass through the kernel matrix of the support set.
+
+        u_s = (a_s dk(x, x_s)/dx_s - sum_j S_sj D_sj) / classes,   D_sj = dk(x_s, x_j)/dx_s
+
+    a and S as in FeatureGradient. D is equal for all records: it is computed once per round. A record costs the
+    derivatives of its own row of the kernel, one vector-Jacobian product.
+
+    Params: X_s (m, ...), alpha (m, classes), inverse = A^-1 (m, m), slopes = D (m, m, ...).
+
+    Guarantee: the curator clips the vector itself.
+    """
+
+    clip_norm: float
+    kernel: Any
+    ridge: float
+    by_class: bool = False
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        alpha, m = params["alpha"], len(params["alpha"])
+        k, pull_back = jax.vjp(lambda X_s: self.kernel(x[None], X_s)[0], params["X_s"])
+        a = alpha @ (alpha.T @ k - target_of(y, alpha.shape[1], k.dtype))
+        M = jnp.outer(params["inverse"] @ k, a)
+        S = M + M.T + 2 * self.ridge / m * jnp.trace(M) * jnp.eye(m, dtype=k.dtype)
+        return ((pull_back(a)[0] - jnp.einsum("sj,sj...->s...", S, params["slopes"])) / alpha.shape[1]).ravel()
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,32 @@ def feature_params(
     return {"Phi_s": Phi, "alpha": alpha, "inverse": inverse, "weights": _weights(weights, classes)}
 
 
+def kernel_params(kernel: Kernel, X_s: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> dict[str, np.ndarray]:
+    """Returns the params of a KernelGradient, float32."""
+    K_ss, slopes = _kernel_and_slopes(kernel, X_s.tobytes(), X_s.shape)
+    alpha, inverse = dual(K_ss, y, classes, ridge)
+    return {"X_s": X_s, "alpha": np.float32(alpha), "inverse": np.float32(inverse), "slopes": slopes}
+
+
+@lru_cache(maxsize=1)
+def _kernel_and_slopes(kernel: Kernel, X: bytes, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns K_ss and its slopes; kept, since the first round is asked several times before a record is read."""
+    K_ss, slopes = _slopes(kernel, np.frombuffer(X, np.float32).reshape(shape))
+    return np.asarray(K_ss), np.asarray(slopes)
+
+
+@partial(jax.jit, static_argnums=0)
+def _slopes(kernel: Kernel, X: Array) -> tuple[Array, Array]:
+    """Returns k(X, X) (m, m) and D_sj = dk(x_s, x_j)/dx_s, (m, m, ...), one x_j after another."""
+
+    def column(z: Array) -> tuple[Array, Array]:
+        k, pull_back = jax.vjp(lambda X: kernel(X, z[None])[:, 0], X)
+        return k, pull_back(jnp.ones_like(k))[0]
+
+    columns, slopes = jax.lax.map(column, X)
+    return columns.T, slopes.swapaxes(0, 1)
+
+
 def fc_ntk_params(
     kernel: FCNTK, X_s: np.ndarray, y: np.ndarray, classes: int, ridge: float, weights: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:

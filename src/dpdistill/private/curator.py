@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from dpdistill.accounting.schedule import Schedule
-from dpdistill.errors import CuratorError, LedgerError, Unanswered
+from dpdistill.errors import CuratorError, LedgerError, OutOfMemory, Unanswered, is_out_of_memory
 from dpdistill.ledger.run import RunLedger
 from dpdistill.private.aggregator import Holders, LocalAggregator, Question
 from dpdistill.private.checks import blocks_of, check_query
@@ -24,6 +24,11 @@ from dpdistill.storage.memory import Memory
 from dpdistill.storage.records import Records, Unshown
 
 UNANSWERED = "Round {} could not be answered and released nothing; the budget of the run stays reserved."
+OUT_OF_MEMORY = (
+    "Round {} needs more memory than this machine has: it was not answered and released nothing; the budget of the run "
+    "stays reserved. Resume the run on a machine with more memory."
+)
+"""The sentence for a lack of memory: a fact of the machine and the plan, which no record decides."""
 
 
 class Curator(Unshown):
@@ -102,8 +107,12 @@ class Curator(Unshown):
                 value, stddev = self._draw(t, query, params, shape)
             except CuratorError as error:
                 return type(error)(str(error))
-            except Exception:
-                return Unanswered(UNANSWERED.format(t))
+            except Exception as error:
+                return (
+                    OutOfMemory(OUT_OF_MEMORY.format(t))
+                    if is_out_of_memory(error)
+                    else Unanswered(UNANSWERED.format(t))
+                )
             try:
                 return self._ledger.commit(t, self._schedule.event(t), value, stddev)
             except LedgerError as error:

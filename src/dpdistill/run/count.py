@@ -42,12 +42,20 @@ class Count:
         records: how many.
         schedule: the noise of every round; None without a guarantee.
         dry: counts the programs.
+        compute: numbers of records that a program takes at once.
     """
 
     def __init__(
-        self, method: Method, small: Method, schema: AnySchema, records: int, schedule: Schedule | None, dry: DryRun
+        self,
+        method: Method,
+        small: Method,
+        schema: AnySchema,
+        records: int,
+        schedule: Schedule | None,
+        dry: DryRun,
+        compute: Compute,
     ) -> None:
-        self.method, self.small, self.schema, self.dry = method, small, schema, dry
+        self.method, self.small, self.schema, self.dry, self.compute = method, small, schema, dry, compute
         self.private, self.rows = schedule is not None, 1 if schedule is None else schedule.budget.rows_per_unit
         self.units = records / self.rows
         self.starting = self.encoding = self.releasing = NOTHING
@@ -58,7 +66,7 @@ class Count:
     def stage(self, stage: Stage, query: Query, params: Params, state: Any) -> Any:
         """Adds the work of a stage; returns the state after those of its rounds that were counted."""
         size, linear = (
-            Compute().units_of(query, self.schema, stage.sampling_prob, self.rows),
+            self.compute.units_of(query, self.schema, stage.sampling_prob, self.rows),
             isinstance(query, LinearQuery),
         )
         places = size * self.rows

@@ -27,7 +27,7 @@ from dpdistill.folder.layout import RECIPE, UNLISTED
 from dpdistill.folder.save import check_output, write_distilled
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.method import Distilled, Method, Progress, no_progress, scratch
 from dpdistill.methods.support import classifier_scores
 from dpdistill.private.aggregator import LocalAggregator
 from dpdistill.private.checks import check_query
@@ -41,6 +41,7 @@ from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.run import output_folder
 from dpdistill.run.checkpoint import Store
+from dpdistill.run.fit import fitting
 from dpdistill.run.given import check_given, method_for
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.payment import Payment, told
@@ -232,7 +233,7 @@ def distill(
         beside: canaries of an audit: records that belong to no person and are distilled together with the private ones.
             The ledgers know the private records alone, so such a run is never resumed: run_dir must be None.
         entropy: for tests only; the result is marked insecure.
-        compute: numbers of records that a compiled program takes at once.
+        compute: largest numbers of records that a compiled program takes at once; fewer where memory is small.
         workers: other processes that hold the records and add up shards of them; None uses this process.
         memory: bytes, or a text such as "4G", for features of records; the rest is in a file without a name on the disk
             of run_dir. None takes half of the machine's memory.
@@ -242,6 +243,7 @@ def distill(
         The result, with X, y, epsilon, and save(folder).
 
     Raises:
+        DataError: a round that does not fit into the memory of this machine.
         ValueError: a method that has no private form, `beside` with a run_dir or a unit, or records with units and a
             budget without one, or the other way round.
         TypeError: records, a method or a budget of another type, or a method whose queries contradict its statements.
@@ -273,6 +275,7 @@ def distill(
         raise TypeError(f"Expected {type(method).__name__} to state linear={not method.linear}, as its first query is.")
     for (query, params), noise_multiplier in zip(asked, schedule.noise_multipliers, strict=True):
         check_query(query, params, records.schema, noise_multiplier, rows_per_unit=budget.rows_per_unit)
+    compute = fitting(method, records.schema, asked, schedule, compute)
     recipe = recipe_of(method, seed, named)
     dataset = None if ledger is None else DatasetLedger(ledger)
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
@@ -288,10 +291,13 @@ def distill(
             space = Memory.of(memory, folder)
             curator = parts.curator(whole, schedule, run_ledger, entropy, compute, space, holders or LocalAggregator)
             store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
-            state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
+            with scratch(_scratch_of(folder, run_ledger.run_id)):
+                state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
         payment.released, noise = True, curator.noise_kind
         del curator  # frees the features of records: the set needs memory
-        distilled, name = method.finish(state, records.schema, progress), releases_id(run_ledger.run_id, state)
+        with scratch(_scratch_of(folder, run_ledger.run_id)):
+            distilled = method.finish(state, records.schema, progress)
+        name = releases_id(run_ledger.run_id, state)
     on = _machine(workers, earlier)
     stated = {"slack": slack_of(method), "backend": on, "self_test": PASSED, "releases": name, "payment": payment}
     return Result(distilled, recipe, schedule, noise, folder, **stated)
@@ -317,7 +323,8 @@ def distill_without_privacy(
     method = method_for(records, method)
     check_kind(method, records.schema)
     probs = [stage.sampling_prob for stage in method.plan() for _ in range(stage.rounds)]
-    curator = NonPrivateCurator(records, probs, seed)
+    compute = fitting(method, records.schema, queries_of(method, records.schema, seed), None)
+    curator = NonPrivateCurator(records, probs, seed, compute)
     state = run_rounds(method, curator, Store(None), len(probs), seed, records.schema, progress)
     del curator  # frees the features of records: the set needs memory
     distilled = method.finish(state, records.schema, progress)
@@ -356,7 +363,8 @@ def finish_again(
     t, state = Store(folder, run.run_id).load(like)
     if t != run.schedule.rounds or len(run.events) != t:
         raise LedgerError("This run is not complete: resume it with the command that started it.")
-    distilled = method.finish(state, schema, progress)
+    with scratch(_scratch_of(folder, run.run_id)):
+        distilled = method.finish(state, schema, progress)
     statements = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
     stated = {"slack": slack_of(method), **statements, "releases": releases_id(run.run_id, state)}
     same = recipe_of(method, seed)["fields"] == run.recipe["fields"]
@@ -390,6 +398,11 @@ def run_rounds(
         LOG.debug("round %d of %d is released", t, rounds)
         progress("releasing", t, rounds)
     return state
+
+
+def _scratch_of(folder: Path | None, run_id: str) -> Path | None:
+    """Returns the file for public data of the method in the owner's folder."""
+    return None if folder is None else folder / f"public-{run_id}.bin"
 
 
 def _machine(workers: Workers | None, earlier: int) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import disk_usage
+from tempfile import gettempdir
 from typing import Any
 
 import jax
@@ -18,6 +22,7 @@ from dpdistill.programs import compiled
 from dpdistill.run.checkpoint import EVERY
 from dpdistill.run.count import LESSON, Count, fewer
 from dpdistill.run.dry_run import Work, dry_run
+from dpdistill.run.fit import SUMS, fitting
 from dpdistill.run.speed import seconds_each
 from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema, DataError, Schema
@@ -107,13 +112,16 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     return replace(known, least_epsilon=least_epsilon(plan, budget, coordinates, records, stage=stage))
 
 
-def check_size(method: Method, schema: AnySchema, available: int | None = None) -> None:
-    """Refuse more synthetic records, or more data of a method, than the memory of this machine can hold.
+def check_size(
+    method: Method, schema: AnySchema, available: int | None = None, folder: str | os.PathLike | None = None
+) -> None:
+    """Refuses more synthetic records, or more data of a method, than this machine's memory and disk can hold.
 
     Args:
         method: a distiller; without per_class, only the other data of the method are checked.
         schema: of the records.
-        available: bytes; None for this machine's.
+        available: bytes of memory; None for this machine's.
+        folder: the owner's folder, which may not exist yet; None for the system's temporary folder.
 
     Raises:
         DataError: with the largest size that fits, or what is held.
@@ -123,6 +131,13 @@ def check_size(method: Method, schema: AnySchema, available: int | None = None) 
         raise DataError(
             f"Expected a recipe whose synthetic set is made within the {available / 2**30:.3g} GiB of memory of this "
             f"machine; {method.name} would hold {held / 2**30:.3g} GiB: take fewer networks or a smaller subspace."
+        )
+    place = Path(folder or gettempdir()).absolute()
+    place = next((path for path in (place, *place.parents) if path.exists()), Path("/"))
+    if (stored := method.disk_bytes(schema)) > (free := disk_usage(place).free):
+        raise DataError(
+            f"Expected a recipe whose data fit into the {free / 2**30:.3g} GiB that are free on the disk of {place}; "
+            f"{method.name} would store {stored / 2**30:.3g} GiB: take fewer networks or a smaller subspace."
         )
     per_class = getattr(method, "per_class", None)
     if per_class is not None:
@@ -172,6 +187,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         schedule: the noise of every round; None without a guarantee.
 
     Raises:
+        DataError: a round that does not fit into the memory of this machine.
         ValueError: records < 1, or a recipe that does not fit the schema.
     """
     if records < 1:
@@ -181,7 +197,9 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     larger, small = schema.dimension / counted.dimension, fewer(method, LESSON)
     with compiled.as_tested(), dry_run() as dry:
         asked, first = queries_of(small, counted, SEED), small.init(key, counted)
-        count, held = Count(method, small, counted, records, schedule, dry), _bytes(method.init(key, counted))
+        compute = fitting(method, counted, asked, schedule, larger=larger)
+        count = Count(method, small, counted, records, schedule, dry, compute)
+        held = _bytes(method.init(key, counted))
         state = first
         for stage, (query, params) in zip(method.plan(), asked, strict=True):
             state = count.stage(stage, query, params, small.at_round(first, count.rounds))
@@ -191,7 +209,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     def seconds(work: Work) -> float:
         return max(0.0, work.larger(larger).seconds_at(each))
 
-    releasing = seconds(count.releasing)
+    releasing, sums = seconds(count.releasing), SUMS * max(size for _, size in count.released)
     # A checkpoint frees the values of the rounds that it includes.
     kept += sum(size * min(n, 1 + EVERY * n / max(releasing, 1e-9)) for n, size in count.released)
     return Capacity(
@@ -200,9 +218,9 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         encoding=seconds(count.encoding),
         releasing=releasing,
         finishing=seconds(finishing),
-        memory=_peak() + int(larger * dry.memory + COMPILED * count.starting.equations),
+        memory=_peak() + int(larger * (dry.memory + sums) + COMPILED * count.starting.equations),
         features=int(larger * sum(count.features.values())) if count.rounds > 1 else 0,
-        disk=int(larger * kept),
+        disk=int(larger * kept) + method.disk_bytes(schema),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpdistill.errors import LedgerError, LedgerUnusable
+from dpdistill.errors import LedgerError, LedgerUnusable, is_out_of_memory
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
@@ -24,7 +24,7 @@ IN_MEMORY = (
     "Its releases were kept in memory only (run_dir=None): this run cannot be resumed, and another one pays again."
 )
 COMPLETE = "The result in {} is complete: do not pay for it again."
-LOST_BY_THE_MACHINE = (OSError, MemoryError, sqlite3.Error)
+LOST_BY_THE_MACHINE = (OSError, sqlite3.Error)
 
 
 @dataclass(eq=False)
@@ -137,8 +137,3 @@ def is_of_the_machine(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error is JAX's of too little memory."""
-    return type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError") and "RESOURCE_EXHAUSTED" in str(error)

@@ -21,7 +21,7 @@ from dpdistill.storage.memory import Memory
 from dpdistill.storage.records import Records, Unshown
 from dpdistill.storage.shards import remove_parts, write_parts
 from dpdistill.workers.processes import Actors, Processes, WorkerGroup
-from dpdistill.workers.worker import FAILED, Holding, Task
+from dpdistill.workers.worker import FAILED, FULL, Holding, Task
 
 FOLDER = "workers"
 """Folder in DIR.run for the records and features that workers read during a run."""
@@ -149,7 +149,7 @@ class RemoteAggregator(Unshown):
         self._kinds |= {kind for kind, _ in answers if kind}
         errors = [answer for _, answer in answers if isinstance(answer, str)]
         if errors:
-            raise CuratorError(errors[0]) if errors[0] != FAILED else RuntimeError
+            raise {FAILED: RuntimeError, FULL: MemoryError}.get(errors[0], CuratorError(errors[0]))
         if len(self._kinds) > 1:
             raise CuratorError(f"Expected workers on machines of one kind; got {' and '.join(sorted(self._kinds))}.")
         return [answer for _, answer in answers]

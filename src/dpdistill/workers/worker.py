@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.errors import CuratorError
+from dpdistill.errors import CuratorError, is_out_of_memory
 from dpdistill.private.aggregator import LocalAggregator, Question
 from dpdistill.private.chunking import Shard
 from dpdistill.private.noise import KeyedEntropy
@@ -21,6 +21,8 @@ from dpdistill.storage.shards import open_part
 
 FAILED = "failed"
 """Answer of a worker to any error other than a refusal; it reveals nothing about the error."""
+FULL = "out of memory"
+"""Answer of a worker whose machine has too little memory."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ class Worker(Unshown):
             return work()
         except CuratorError as error:
             return str(error)
-        except BaseException:
-            return FAILED
+        except BaseException as error:
+            return FULL if is_out_of_memory(error) else FAILED
 
 
 def settle(index: int, silent: bool) -> str:
