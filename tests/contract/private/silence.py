@@ -118,7 +118,7 @@ def check_errors_say_nothing(error_in: str = "dpdistill.private.curator.rounded_
     schedule = full_batches()
     ledger = memory_ledger(schedule)
     asked = make_curator(make_records(5), schedule, ledger=ledger)
-    with mock.patch(error_in, side_effect=MemoryError("an array of shape (5, 8, 8, 1)")):
+    with mock.patch(error_in, side_effect=OSError("an array of shape (5, 8, 8, 1)")):
         try:
             asked.release(0, FlatQuery(), 1.0)
         except Exception as error:
