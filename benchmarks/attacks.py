@@ -29,7 +29,7 @@ from PIL import Image
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.attacks.attacked import Descent, Smooth, stable_rate, start
+from dpdistill.attacks.attacked_networks import Descent, Smooth, stable_rate, start
 from dpdistill.attacks.reconstruction import Reconstruction, curve
 from dpdistill.attacks.repeated_reconstruction import peel
 from dpdistill.attacks.rkip import Inducing, NotPrivate, rkip_finite

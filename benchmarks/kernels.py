@@ -28,7 +28,7 @@ from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods.kip_gradient import FCNTKGradient, FeatureGradient, PlainGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.support import fc_ntk_params, feature_params
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.query import ByValue
 
 SHAPE, CLASSES, RIDGE, CLIP, BLOCK = (28, 28, 1), 10, 1e-3, 1e-6, 125
@@ -53,11 +53,11 @@ def clipped_sum(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> np.nda
     """Clipped sum of a linear query in the blocks of the private room, without noise."""
     total, same = 0.0, ByValue(query)  # type: Any
     with jax.enable_x64(True):
-        params = compiled.prepared(same, params)
+        params = clipping.prepared(same, params)
         for rows in (slice(i, i + BLOCK) for i in range(0, len(y), BLOCK)):
-            found = compiled.coefficients(same, params, X[rows], y[rows])
-            w = np.minimum(1.0, query.clip_norm / np.asarray(compiled.norms(same, params, found)))
-            total = total + np.asarray(compiled.weighted_sum(same, params, found, w))
+            found = clipping.coefficients(same, params, X[rows], y[rows])
+            w = np.minimum(1.0, query.clip_norm / np.asarray(clipping.norms(same, params, found)))
+            total = total + np.asarray(clipping.weighted_sum(same, params, found, w))
     return total
 
 
@@ -93,13 +93,13 @@ def fc_ntk(X: np.ndarray, y: np.ndarray, X_s: np.ndarray, y_s: np.ndarray, turns
     params = fc_ntk_params(kernel, X_s, y_s, CLASSES, RIDGE)
     with jax.enable_x64(True):
         same = ByValue(query)
-        kept = compiled.prepared(same, params)
-        found = compiled.coefficients(same, kept, X[:BLOCK], y[:BLOCK])
+        kept = clipping.prepared(same, params)
+        found = clipping.coefficients(same, kept, X[:BLOCK], y[:BLOCK])
         parts = (
-            compiled._prepare.lower(same, params),
-            compiled.coefficients.lower(same, kept, X[:BLOCK], y[:BLOCK]),
-            compiled.norms.lower(same, kept, found),
-            compiled.weighted_sum.lower(same, kept, found, np.ones(BLOCK)),
+            clipping._prepare.lower(same, params),
+            clipping.coefficients.lower(same, kept, X[:BLOCK], y[:BLOCK]),
+            clipping.norms.lower(same, kept, found),
+            clipping.weighted_sum.lower(same, kept, found, np.ones(BLOCK)),
         )
         form = sum(part.nbytes for part in kept["T"]) / 1e6
         ghost_memory = form + max(map(memory, parts))

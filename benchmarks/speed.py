@@ -19,7 +19,7 @@ from dpdistill.methods.matching import EmbeddingQuery, network
 from dpdistill.networks.convnet import depth_for, embed_convnet, first_padding, init_convnet
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import SystemEntropy, rounded_gaussian
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.query import Compute, Stage
 from dpdistill.storage.records import Records
 
@@ -112,7 +112,7 @@ if __name__ == "__main__":
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
     print(f"device: {jax.devices()[0].device_kind}, {jax.default_backend()}")
-    with compiled.as_tested():
+    with clipping.as_tested():
         forward(options.width, options.records, options.turns)
         share(options.width, options.records, options.turns)
     noise_and_calibration(options.turns)

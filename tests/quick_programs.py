@@ -16,7 +16,7 @@ from pathlib import Path
 
 import jax
 
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 
 OPTIONS = {
     "xla_cpu_use_fusion_emitters": False,
@@ -24,7 +24,7 @@ OPTIONS = {
     "xla_cpu_parallel_codegen_split_count": 1,
 }
 """About a quarter of the time, to slower code. Another arithmetic: sums may be added up in another order."""
-TOUCH_RECORDS = {f"jit_{name}" for name, program in vars(compiled).items() if hasattr(program, "lower")}
+TOUCH_RECORDS = {f"jit_{name}" for name, program in vars(clipping).items() if hasattr(program, "lower")}
 """Programs whose bits decide a guarantee: always compiled as users have them."""
 NOW = {"quickly": True}
 KEPT_DAYS = 30

@@ -14,7 +14,7 @@ import pytest
 import quick_programs
 from jax.experimental.compilation_cache import compilation_cache
 
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 
 TESTED = f"jax=={jax.__version__}\n" in (Path(__file__).parents[1] / "constraints.txt").read_text()
 ON_TESTED_VERSIONS = pytest.mark.skipif(not TESTED, reason="names of JAX that are private may have moved")
@@ -51,7 +51,7 @@ def compiled_as(name, quickly, monkeypatch):
 def test_programs_are_compiled_quickly_except_those_that_touch_records(tmp_path, monkeypatch):
     assert quick_programs.QUICKLY == quick_programs.OPTIONS
     assert {"jit_grid_rows", "jit_encode_rows"} <= quick_programs.TOUCH_RECORDS
-    assert hasattr(compiled.grid_rows, "lower")
+    assert hasattr(clipping.grid_rows, "lower")
     with programs_kept_in(tmp_path):
         for quickly in (True, False, True):
             compiled_as("a_test_of_the_suite", quickly, monkeypatch)

@@ -7,7 +7,7 @@ import pytest
 from chosen_tests import few
 from contract.float32 import assert_close_float32
 
-from dpdistill.attacks.attacked import (
+from dpdistill.attacks.attacked_networks import (
     LOSSES,
     Descent,
     Smooth,

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from dpdistill.attacks.attacked import Descent, Smooth, kernel_distance, stable_rate, start, tangent_kernel
+from dpdistill.attacks.attacked_networks import Descent, Smooth, kernel_distance, stable_rate, start, tangent_kernel
 from dpdistill.attacks.reconstruction import Curve, Reconstruction, curve, outliers
 from dpdistill.attacks.repeated_reconstruction import Layer, peel, rank_correlation
-from dpdistill.audits.chapters import onion_chapter, outlier_chapter
+from dpdistill.audits.page_chapters import onion_chapter, outlier_chapter
 
 NET, SHAPE = Smooth(), (5, 4, 1)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chosen_tests import few
 
-from dpdistill.attacks.attacked import Descent, Smooth, start
+from dpdistill.attacks.attacked_networks import Descent, Smooth, start
 from dpdistill.attacks.reconstruction import Reconstruction
 from dpdistill.attacks.rkip import Inducing, NotPrivate, duals, missed, rkip_finite
 from dpdistill.kernels.fc_ntk import FCNTK

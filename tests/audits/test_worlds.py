@@ -5,7 +5,7 @@ import pytest
 from contract import TABLE, make_records, table_records
 
 from dpdistill.audits.digest import digest
-from dpdistill.audits.worlds import (
+from dpdistill.audits.neighbours import (
     choose,
     random_records,
     rarest,

@@ -20,7 +20,7 @@ from dpdistill import begin_ledger
 from dpdistill.api.listener import SILENT
 from dpdistill.api.options import Reading
 from dpdistill.api.reading import read_records
-from dpdistill.attacks.attacked import Descent, Smooth, start
+from dpdistill.attacks.attacked_networks import Descent, Smooth, start
 from dpdistill.audits.canaries import LEAST
 from dpdistill.cli import app
 from dpdistill.ledger.dataset import DatasetLedger

@@ -8,7 +8,7 @@ from run_command import dpdistill, refused, succeeds
 from dpdistill.certificate.build import write_certificate
 from dpdistill.folder.layout import CERTIFICATE
 from dpdistill.recipe.published import all_published
-from dpdistill.recipe.published.stated import named_under, stated_by
+from dpdistill.recipe.published.statements import named_under, stated_by
 
 NAME = "dosser-mnist-eps1-ipc10"
 ORIGIN = f"recipe {NAME}: Zheng et al., 2025 (DOSSER), table 1, Dosser; caller changed "

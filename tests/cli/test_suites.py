@@ -24,7 +24,7 @@ from dpdistill.benchmark.figures import PUBLISHED, boards
 from dpdistill.benchmark.sources import open_source
 from dpdistill.benchmark.suite import OF_IMAGES, Source, read_suite
 from dpdistill.methods.dos import DOS
-from dpdistill.recipe.published import published, stated
+from dpdistill.recipe.published import published, statements
 from dpdistill.schema import DataError
 from dpdistill.sources.load import load
 
@@ -145,7 +145,7 @@ def test_a_recipe_that_changes_is_another_run_and_another_row(tmp_path, monkeypa
     path = str(suite_file(tmp_path, runs))
     (before,), recipe = read_suite(path)[1].all_runs(), published("dos-kip-mnist-eps1")
     changed = replace(recipe, fields={**recipe.fields, "rounds": 9})
-    monkeypatch.setattr(stated, "published", lambda name: changed)
+    monkeypatch.setattr(statements, "published", lambda name: changed)
     (after,) = read_suite(path)[1].all_runs()
     assert after.recipe == before.recipe
     assert after.name != before.name

@@ -31,7 +31,7 @@ from dpdistill.methods.support import fc_ntk_params, feature_params, kernel_para
 from dpdistill.networks.network import MLP
 from dpdistill.private import checks
 from dpdistill.private.linear import release_linear, step_and_sensitivity, sum_limbs
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.programs.checks import check_programs
 from dpdistill.programs.jaxprs import compiles_float16
 from dpdistill.programs.self_test import check_rows
@@ -423,6 +423,6 @@ def test_a_form_that_fits_no_memory_is_refused():
 def test_plain_numbers_among_the_params_do_not_narrow():
     """A Python float beside float32 would round in float32, where the checks count on float64."""
     with jax.enable_x64(True):
-        (kept,) = jax.tree.leaves(compiled.prepared(ByValue(CountQuery(3)), {"scale": 0.1}))
+        (kept,) = jax.tree.leaves(clipping.prepared(ByValue(CountQuery(3)), {"scale": 0.1}))
         product = kept * np.float32(1 / 3)
     assert float(product) == 0.1 * float(np.float32(1 / 3))

@@ -37,7 +37,7 @@ from dpdistill.private import aggregator, checks, chunking, curator, linear, sam
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy, SystemEntropy
 from dpdistill.programs import checks as abstract
-from dpdistill.programs import compiled, jaxprs
+from dpdistill.programs import clipping, jaxprs
 from dpdistill.query import Release
 from dpdistill.run import driver
 from dpdistill.schema import Schema
@@ -75,7 +75,7 @@ def records_of(asked: Any) -> Records:
     return asked._holders._records._records
 
 
-keep_rows, clip_rows, admit = chunking.keep_rows, compiled.grid_rows, Grid.admissible
+keep_rows, clip_rows, admit = chunking.keep_rows, clipping.grid_rows, Grid.admissible
 rounded_gaussian, poisson_coins = curator.rounded_gaussian, aggregator.poisson_coins
 draw_round, plain_sum, run_rounds = curator.Curator._draw, curator.Curator._sum, run.run_rounds
 release_linear = linear.release_linear
@@ -271,7 +271,7 @@ def every_row_is_clipped_for_itself() -> Any:
     def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any, k: int = 1) -> Any:
         return clip_rows(query, params, X, y, float_clip, step)
 
-    return both(swap(compiled, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
+    return both(swap(clipping, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
 
 
 def classes_of_a_unit_are_clipped_apart() -> Any:
@@ -280,7 +280,7 @@ def classes_of_a_unit_are_clipped_apart() -> Any:
     def rows(query: Any, params: Any, X: Any, y: Any, *others: Any) -> Any:
         return sum(clip_rows(query, params, X, jnp.where(y == c, y, -1), *others) for c in range(3))
 
-    return both(swap(compiled, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
+    return both(swap(clipping, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: admit(self, z)))
 
 
 def rank_in_unit(units: np.ndarray) -> np.ndarray:
@@ -347,7 +347,7 @@ def no_clip() -> Any:
     def rows(query: Any, params: Any, X: Any, y: Any, float_clip: Any, step: Any, k: int = 1) -> Any:
         return jnp.rint(jax.vmap(lambda x, c: query.value.contribution(params, x, c))(X, y) / step).astype(jnp.int32)
 
-    return both(swap(compiled, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: np.ones(len(z), bool)))
+    return both(swap(clipping, "grid_rows", rows), swap(Grid, "admissible", lambda self, z, k: np.ones(len(z), bool)))
 
 
 def normalised_by_the_data_set() -> Any:
@@ -402,7 +402,7 @@ def weights_are_not_applied() -> Any:
     def total(query: Any, params: Any, coefficients: Any, w: Any) -> Any:
         return query.value.weighted_sum(params, coefficients, jnp.where(w > 0, 1.0, 0.0))
 
-    return swap(compiled, "weighted_sum", total)
+    return swap(clipping, "weighted_sum", total)
 
 
 def cross_term_is_forgotten() -> Any:
@@ -415,7 +415,7 @@ def cross_term_is_forgotten() -> Any:
         square = jnp.square(fc_ntk_norm(self, params, coefficients)) - cross.sum() / scale**2
         return jnp.sqrt(jnp.maximum(square, 0.0))
 
-    plain = swap(compiled, "norms", lambda query, params, found: jax.vmap(query.value.norm, (None, 0))(params, found))
+    plain = swap(clipping, "norms", lambda query, params, found: jax.vmap(query.value.norm, (None, 0))(params, found))
     return both(plain, swap(FCNTKGradient, "norm", norm))
 
 
@@ -426,7 +426,7 @@ def coefficients_are_centred_over_the_batch() -> Any:
         phi, residuals = jax.vmap(query.value.coefficients, (None, 0, 0))(params, X, y)
         return phi, residuals - residuals.mean(0)
 
-    return swap(compiled, "coefficients", coefficients)
+    return swap(clipping, "coefficients", coefficients)
 
 
 def ghost_noise_scaled_to_the_clip_norm() -> Any:

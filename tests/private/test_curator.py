@@ -408,7 +408,7 @@ class TestErrors:
         "error_in",
         [
             "dpdistill.private.curator.rounded_gaussian",
-            "dpdistill.programs.compiled.grid_rows",
+            "dpdistill.programs.clipping.grid_rows",
             "dpdistill.storage.records.Records.take",
             "dpdistill.schema.Schema.to_unit",
         ],

@@ -27,7 +27,7 @@ from dpdistill.private import aggregator, curator
 from dpdistill.private.chunking import ChunkedRecords
 from dpdistill.private.noise import SeededEntropy, SystemEntropy
 from dpdistill.private.sampling import draw_places
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows, rows_stand_alone
 from dpdistill.public_images import image_source, pictures
@@ -250,7 +250,7 @@ class TestSelfTest:
             crossed = X + 0.5 * np.roll(X, 1, 0)  # in the product, as a compiler might
             return X, jax.nn.softmax(crossed @ params) - jax.nn.one_hot(y, 3)
 
-        monkeypatch.setattr(compiled, "coefficients", coefficients)
+        monkeypatch.setattr(clipping, "coefficients", coefficients)
         assert not check_rows(query, 0 * W, schema, 4)
         with pytest.raises(Refused, match="depend on the other records"):
             check_rows(query, W, schema, 4)

@@ -14,7 +14,7 @@ import jax
 from dpdistill import cli
 from dpdistill.methods import DOS, NDPDC
 from dpdistill.private import aggregator, curator
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.run import checkpoint as store
 
 SPEC = {}
@@ -65,7 +65,7 @@ def trap_database() -> None:
 
 def trap_curator() -> None:
     release, draw = curator.Curator.release, curator.Curator._draw
-    coins, rows, noise = aggregator.poisson_coins, compiled.grid_rows, curator.rounded_gaussian
+    coins, rows, noise = aggregator.poisson_coins, clipping.grid_rows, curator.rounded_gaussian
 
     def told_release(self, t, *args):
         NOW.update(round=t, chunks=0)
@@ -94,7 +94,7 @@ def trap_curator() -> None:
         return answer
 
     curator.Curator.release, curator.Curator._draw = told_release, told_draw
-    aggregator.poisson_coins, compiled.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
+    aggregator.poisson_coins, clipping.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
 
 
 def trap_finish() -> None:

@@ -130,7 +130,7 @@ def attack_training(
     if out is not None:
         audit_folder(out)
     records = read_records(data, reading, listener)
-    from dpdistill.attacks.attacked import Descent, attacked, outputs_of, stable_rate, targets_of
+    from dpdistill.attacks.attacked_networks import Descent, attacked, outputs_of, stable_rate, targets_of
     from dpdistill.attacks.reconstruction import Reconstruction
     from dpdistill.attacks.repeated_reconstruction import check_layers, peel
     from dpdistill.audits.results import TrainingAttack
@@ -192,7 +192,7 @@ def _images(records: Records, number: int | None = None, seed: int = 0) -> tuple
 
 def _begin(training: VictimTraining, shape: tuple[int, ...], outputs: int, seed: int) -> tuple[Network, Any]:
     """Returns the network and its initial parameters."""
-    from dpdistill.attacks.attacked import start
+    from dpdistill.attacks.attacked_networks import start
     from dpdistill.networks.network import MLP, times
     from dpdistill.networks.parameters import read_parameters, sized
 

@@ -18,7 +18,7 @@ from dpdistill.api.reading import read_records, table_source
 from dpdistill.api.request import Request, Terms
 from dpdistill.folder.save import audit_folder
 from dpdistill.recipe.methods import DEFAULTS, RECIPES
-from dpdistill.recipe.published.stated import stated_by
+from dpdistill.recipe.published.statements import stated_by
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def promised_plan(request: Request, terms: Terms) -> tuple[Stage, ...]:
     """Returns the stages of a run's releases, from the recipe alone: no record is read and JAX is not imported."""
     if request.method is not None:
         return request.method.plan()
-    from dpdistill.recipe.published.stated import published_fields
+    from dpdistill.recipe.published.statements import published_fields
     from dpdistill.recipe.text import recipe_from_text
 
     base = {} if request.choice.recipe is None else published_fields(request.choice.recipe)
@@ -95,7 +95,7 @@ def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str,
     """Returns the method, checked against the budget and the ledger."""
     from dpdistill import run
     from dpdistill.api.recipes import build
-    from dpdistill.recipe.published.stated import published_fields
+    from dpdistill.recipe.published.statements import published_fields
 
     choice, method = request.choice, request.method
     if method is None:

@@ -12,7 +12,7 @@ from dpdistill.api.listener import Listener
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.api.reading import check_source
 from dpdistill.recipe.methods import DEFAULTS
-from dpdistill.recipe.published.stated import named_under, stated_by
+from dpdistill.recipe.published.statements import named_under, stated_by
 from dpdistill.schema import DataError, Schema, TableSchema
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from dpdistill.attacks.attacked import attacked, kernel_distance, outputs_of, tangent_kernel
+from dpdistill.attacks.attacked_networks import attacked, kernel_distance, outputs_of, tangent_kernel
 from dpdistill.attacks.reconstruction import Curve, Reconstruction, curve, outliers
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import Network

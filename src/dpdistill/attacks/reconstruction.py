@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.attacks.attacked import Attacked, Smooth
+from dpdistill.attacks.attacked_networks import Attacked, Smooth
 from dpdistill.method import Progress, no_progress
 
 STAGES = 100

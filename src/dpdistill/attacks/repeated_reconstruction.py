@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import spearmanr
 
-from dpdistill.attacks.attacked import Attacked, Descent, kernel_distance, outputs_of, tangent_kernel
+from dpdistill.attacks.attacked_networks import Attacked, Descent, kernel_distance, outputs_of, tangent_kernel
 from dpdistill.attacks.reconstruction import Curve, Reconstruction, curve, outliers
 from dpdistill.method import Progress, no_progress
 

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from dpdistill.attacks.attacked import Attacked, tangent_kernel
+from dpdistill.attacks.attacked_networks import Attacked, tangent_kernel
 from dpdistill.attacks.reconstruction import Reconstruction
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.method import Progress, no_progress

@@ -11,12 +11,8 @@ import numpy as np
 
 from dpdistill import run
 from dpdistill.accounting.schedule import Budget
-from dpdistill.audits.fresh import OPENED, Job, packed, replay_fresh
-from dpdistill.audits.held import held
-from dpdistill.audits.noiseless_sums import Exact
-from dpdistill.audits.observe import Observation, differences, observe
-from dpdistill.audits.replay import Procedure, Recording, Tape
-from dpdistill.audits.worlds import (
+from dpdistill.audits.hidden_arrays import held
+from dpdistill.audits.neighbours import (
     choose,
     random_records,
     rarest,
@@ -24,6 +20,10 @@ from dpdistill.audits.worlds import (
     with_one_replaced,
     without,
 )
+from dpdistill.audits.new_process import OPENED, Job, packed, replay_fresh
+from dpdistill.audits.noiseless_sums import Exact
+from dpdistill.audits.observe import Observation, differences, observe
+from dpdistill.audits.replay import Procedure, Recording, Tape
 from dpdistill.method import Method, Progress, no_progress
 from dpdistill.query import ROUNDING_SHARE, LinearQuery
 from dpdistill.storage.records import Records

@@ -17,7 +17,7 @@ from dpdistill.private.chunking import Chunk, ChunkedRecords, Numbers
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import FRACTION, step_and_sensitivity, sum_limbs
 from dpdistill.private.noise import SystemEntropy
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 from dpdistill.storage.records import Records
 
@@ -74,7 +74,7 @@ class Exact:
         X, known = jnp.asarray(X), (y >= 0) & np.isfinite(X.reshape(len(X), -1)).all(1)
         with jax.default_matmul_precision("highest"):
             if query.encoder is not None:
-                X = compiled.encode_rows(ByValue(query.encoder), X)
+                X = clipping.encode_rows(ByValue(query.encoder), X)
             labels = np.where(known, y, 0).astype(np.int32)
             if isinstance(query, LinearQuery):
                 # In double precision like the curator: some queries require it.
@@ -94,7 +94,7 @@ class Exact:
         same = ByValue(query)
 
         def rows_of(X: Any, y: np.ndarray) -> jax.Array:
-            return compiled.grid_rows(same, params, X, y, grid.float_clip, grid.step)
+            return clipping.grid_rows(same, params, X, y, grid.float_clip, grid.step)
 
         return grid, rows_of
 

@@ -13,7 +13,12 @@ from dpdistill.attacks.model_attack import Reconstructed
 from dpdistill.attacks.reconstruction import Reconstruction, mean_image_error
 from dpdistill.attacks.repeated_reconstruction import Layer
 from dpdistill.audits.canaries import OneRun
-from dpdistill.audits.chapters import (
+from dpdistill.audits.marginals import Comparison, compare_marginals
+from dpdistill.audits.marginals_page import marginal_chapters, to_json
+from dpdistill.audits.membership import Roc, attack_membership, on_both_sides
+from dpdistill.audits.method_audit import Replays
+from dpdistill.audits.page import Audit, Page
+from dpdistill.audits.page_chapters import (
     canary_chapter,
     membership_chapter,
     onion_chapter,
@@ -21,11 +26,6 @@ from dpdistill.audits.chapters import (
     reconstruction_chapter,
     replays_chapter,
 )
-from dpdistill.audits.marginals import Comparison, compare_marginals
-from dpdistill.audits.marginals_page import marginal_chapters, to_json
-from dpdistill.audits.membership import Roc, attack_membership, on_both_sides
-from dpdistill.audits.method_audit import Replays
-from dpdistill.audits.page import Audit, Page
 from dpdistill.method import Distilled
 from dpdistill.schema import TableSchema
 from dpdistill.storage.records import Records

@@ -19,7 +19,7 @@ from dpdistill.recipe.build import fields_of, shown
 from dpdistill.recipe.earlier_names import first_fields
 from dpdistill.recipe.fields import to_json
 from dpdistill.recipe.published import full_name
-from dpdistill.recipe.published.stated import named_under, published_fields, stated_by
+from dpdistill.recipe.published.statements import named_under, published_fields, stated_by
 from dpdistill.schema import DataError
 from dpdistill.schema.facts import STRICT, read_facts
 from dpdistill.sources.yaml_text import load_yaml

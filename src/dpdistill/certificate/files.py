@@ -9,7 +9,7 @@ from pathlib import Path
 from dpdistill.certificate.build import recipe_content, versions
 from dpdistill.certificate.check import Check, Expected, differing, plain
 from dpdistill.certificate.format import Certificate
-from dpdistill.certificate.stated import states_another
+from dpdistill.certificate.stated_epsilons import states_another
 from dpdistill.folder.layout import (
     CERTIFICATE,
     FINISHED,

@@ -14,7 +14,7 @@ from dpdistill.cli import (
 from dpdistill.cli.app import app, main
 
 PARTS = frozenset(
-    {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "compiled", "expand", "global_options"}
+    {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "compile_cache", "expand", "global_options"}
     | {"listener", "malloc", "options", "panels", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""

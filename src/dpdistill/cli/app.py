@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpdistill.cli.compiled import keep_compiled_programs
+from dpdistill.cli.compile_cache import keep_compiled_programs
 from dpdistill.cli.global_options import versions, with_common_options
 from dpdistill.cli.malloc import keep_freed_memory
 from dpdistill.cli.streams import lasting_streams

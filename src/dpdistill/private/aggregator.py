@@ -17,7 +17,7 @@ from dpdistill.private.grid import Grid
 from dpdistill.private.linear import sum_limbs
 from dpdistill.private.noise import Entropy
 from dpdistill.private.sampling import poisson_coins
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.programs.checks import types_of
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows
@@ -89,7 +89,7 @@ class LocalAggregator(Unshown):
         encoder = question.query.encoder
         if encoder is not None and question.features is not None:
             self._test(question)
-            with compiled.as_tested():
+            with clipping.as_tested():
                 self._records.fill(encoder, question.size, question.features, shard)
 
     def sum(self, question: Question, entropy: Entropy, shard: Shard = WHOLE) -> np.ndarray:
@@ -107,7 +107,7 @@ class LocalAggregator(Unshown):
         query, params, k = question.query, question.params, self._records.k
         for i in range(shard[1]) if question.sampling_prob < 1.0 else shard[:1]:
             self.fill(question, (i, shard[1]))
-        with compiled.as_tested():
+        with clipping.as_tested():
             # After this point no refusal depends on the coins: small samples would be more likely among those answered.
             sampled = None
             if question.sampling_prob < 1.0:
@@ -119,7 +119,7 @@ class LocalAggregator(Unshown):
             assert grid is not None
 
             def rows_of(X: np.ndarray, y: np.ndarray) -> jax.Array:
-                return compiled.grid_rows(same, params, X, y, grid.float_clip, grid.step, k)
+                return clipping.grid_rows(same, params, X, y, grid.float_clip, grid.step, k)
 
             def admissible(z: np.ndarray) -> np.ndarray:
                 return grid.admissible(z, k)
@@ -131,7 +131,7 @@ class LocalAggregator(Unshown):
         query, params, size, k = question.query, question.params, question.size, self._records.k
         tested = ByValue(query), types_of(params), size
         try:
-            with compiled.as_tested():
+            with clipping.as_tested():
                 if tested not in self._tested and check_rows(query, params, self._schema, size, k):
                     self._tested.add(tested)
         except Refused as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpdistill.private.noise import Entropy
 from dpdistill.private.sampling import draw_places, keep_rows
-from dpdistill.programs.compiled import encode_rows
+from dpdistill.programs.clipping import encode_rows
 from dpdistill.query import ByValue, Encoder
 from dpdistill.storage.feature_store import Features
 from dpdistill.storage.memory import Memory

@@ -18,7 +18,7 @@ from dpdistill.private.chunking import Numbers
 from dpdistill.private.grid import make_grid
 from dpdistill.private.linear import most_records, release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query, Release
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.records import Records, Unshown
@@ -100,7 +100,7 @@ class Curator(Unshown):
 
     def _paid(self, t: int, query: Query, params: Params) -> Any:
         """Returns the committed release, or the error to raise."""
-        with compiled.as_tested():
+        with clipping.as_tested():
             try:
                 k = self._schedule.budget.rows_per_unit
                 shape = check_query(query, params, self._schema, size=k * self._size(t, query), rows_per_unit=k)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpdistill.private.chunking import GROUP, Chunk
 from dpdistill.private.noise import Entropy, rounded_gaussian
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.query import ROUNDING_SHARE, ByValue, LinearQuery, Params
 
 FRACTION = 40
@@ -87,17 +87,17 @@ def add_groups(
     """
     same = ByValue(query)
     with jax.enable_x64(True), np.errstate(all="ignore"):
-        part, number, params = np.zeros(shape), 0, compiled.prepared(same, params)
+        part, number, params = np.zeros(shape), 0, clipping.prepared(same, params)
         for number, (X, y) in enumerate(chunks, 1):
             known = (y >= 0) & (y < classes)
             if not known.all():  # the other rows are replaced by zeros
                 X, y = np.where(known.reshape(-1, *[1] * (X.ndim - 1)), X, 0), np.where(known, y, 0)
-            result = compiled.coefficients(same, params, X, y)
-            bounds = np.asarray(compiled.norms(same, params, result))
+            result = clipping.coefficients(same, params, X, y)
+            bounds = np.asarray(clipping.norms(same, params, result))
             usable = known & np.isfinite(bounds) & (bounds >= 0)
             of_unit = np.repeat(np.where(usable, bounds, 0.0).reshape(-1, k).sum(1), k)
             w = np.where(usable, np.minimum(1.0, clip_norm / np.maximum(of_unit, 1e-300)), 0.0)
-            part += np.asarray(compiled.weighted_sum(same, params, result, w))
+            part += np.asarray(clipping.weighted_sum(same, params, result, w))
             if number % GROUP == 0:
                 add(part)
                 part = np.zeros(shape)

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.query import ByValue, LinearQuery, Params, Query
 from dpdistill.schema import AnySchema
@@ -37,19 +37,19 @@ def check_rows(query: Query, params: Params, schema: AnySchema, size: int, rows_
     if query.encoder is not None:
         encoder = ByValue(query.encoder)
         with jax.enable_x64(False):
-            alone = rows_stand_alone(lambda X, y: compiled.encode_rows(encoder, X), X, y)
-            X = np.asarray(compiled.encode_rows(encoder, X))
+            alone = rows_stand_alone(lambda X, y: clipping.encode_rows(encoder, X), X, y)
+            X = np.asarray(clipping.encode_rows(encoder, X))
 
     def plain(X: np.ndarray, y: np.ndarray) -> Any:
         # A bound in the middle of the values, so that some rows are clipped and some are not.
         X, labels = X.reshape(-1, *X.shape[2:]), y.reshape(-1).astype(np.int32)
         clip, step = query.clip_norm / 2, query.clip_norm * 2.0**-20
-        return compiled.grid_rows(same, params, X, labels, clip, step, rows_per_unit).reshape(size, -1)
+        return clipping.grid_rows(same, params, X, labels, clip, step, rows_per_unit).reshape(size, -1)
 
     def linear(X: np.ndarray, y: np.ndarray) -> Any:
-        ready = compiled.prepared(same, params)
-        result = compiled.coefficients(same, ready, X, y)
-        return result, compiled.norms(same, ready, result)
+        ready = clipping.prepared(same, params)
+        result = clipping.coefficients(same, ready, X, y)
+        return result, clipping.norms(same, ready, result)
 
     with jax.enable_x64(isinstance(query, LinearQuery)):
         if isinstance(query, LinearQuery):

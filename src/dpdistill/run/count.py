@@ -13,7 +13,7 @@ import numpy as np
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.method import Distilled, Method
 from dpdistill.private.checks import check_query
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.programs.checks import types_of
 from dpdistill.query import ByValue, Compute, Encoder, LinearQuery, Params, Query, Release, Stage
 from dpdistill.run.dry_run import NOTHING, DryRun, Work
@@ -122,12 +122,12 @@ class Count:
         same = ByValue(query)
         if isinstance(query, LinearQuery):
             with jax.enable_x64(True):
-                ready = compiled.prepared(same, params)
-                coefficients = compiled.coefficients(same, ready, X, y)
-                compiled.norms(same, ready, coefficients)
-                compiled.weighted_sum(same, ready, coefficients, np.ones(len(y)))
+                ready = clipping.prepared(same, params)
+                coefficients = clipping.coefficients(same, ready, X, y)
+                clipping.norms(same, ready, coefficients)
+                clipping.weighted_sum(same, ready, coefficients, np.ones(len(y)))
         elif self.private:
-            compiled.grid_rows(same, params, X, y, query.clip_norm, 1.0, self.rows)
+            clipping.grid_rows(same, params, X, y, query.clip_norm, 1.0, self.rows)
         else:
             plain_rows(same, params, X, y)
 
@@ -137,7 +137,7 @@ class Count:
         made = np.zeros(like.shape, like.dtype)
         if key not in self.features:
             n = chunks(self.units, size)
-            self.encoding = self.encoding.plus(self._tested(lambda: compiled.encode_rows(key[0], X), X), n)
+            self.encoding = self.encoding.plus(self._tested(lambda: clipping.encode_rows(key[0], X), X), n)
             self.features[key] = int(n) * made.nbytes
         return made
 

@@ -40,9 +40,9 @@ from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
 from dpdistill.run import output_folder
+from dpdistill.run.argument_types import check_given, method_for
 from dpdistill.run.checkpoint import Store
 from dpdistill.run.fit import fitting
-from dpdistill.run.given import check_given, method_for
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.payment import Payment, told
 from dpdistill.run.serialize import releases_id

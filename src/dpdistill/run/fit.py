@@ -18,7 +18,7 @@ import numpy as np
 from dpdistill.accounting.schedule import Schedule
 from dpdistill.method import Method
 from dpdistill.private.checks import check_query
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.programs.checks import types_of
 from dpdistill.query import ByValue, Compute, LinearQuery, Params, Query
 from dpdistill.run.dry_run import dry_run, held_bytes
@@ -113,7 +113,7 @@ def round_bytes(
     numbers, rows = math.prod(shape), size * k
     blocks = len(schema.classes) if query.by_class else 1
     held = 0 if isinstance(query, LinearQuery) else 4 * ROWS * rows * numbers
-    with compiled.as_tested():
+    with clipping.as_tested():
         programs = _programs(query, params, schema, size * k, k, private)
         largest = max((_xla_bytes if by_xla else _counted_bytes)(program) for program in programs)
     return largest + held + 8 * SUMS * blocks * numbers
@@ -124,18 +124,18 @@ def _programs(query: Query, params: Params, schema: AnySchema, rows: int, k: int
     same, X = ByValue(query), jax.ShapeDtypeStruct((rows, *schema.shape), jnp.float32)
     y, traced = jax.ShapeDtypeStruct((rows,), jnp.int32), []
     if query.encoder is not None:
-        traced.append(compiled.encode_rows.trace(ByValue(query.encoder), X))
+        traced.append(clipping.encode_rows.trace(ByValue(query.encoder), X))
         X = _shapes(traced[-1])
     if isinstance(query, LinearQuery):
         with jax.enable_x64(True):
             ready = jax.eval_shape(query.prepare, params)
-            traced.append(compiled.coefficients.trace(same, ready, X, y))
+            traced.append(clipping.coefficients.trace(same, ready, X, y))
             found = _shapes(traced[-1])
-            traced.append(compiled.norms.trace(same, ready, found))
+            traced.append(clipping.norms.trace(same, ready, found))
             w = jax.ShapeDtypeStruct((rows,), jnp.float64)
-            return [*traced, compiled.weighted_sum.trace(same, ready, found, w)]
+            return [*traced, clipping.weighted_sum.trace(same, ready, found, w)]
     if private:
-        return [*traced, compiled.grid_rows.trace(same, params, X, y, 1.0, 1.0, k)]
+        return [*traced, clipping.grid_rows.trace(same, params, X, y, 1.0, 1.0, k)]
     return [*traced, plain_rows.trace(same, params, X, y)]
 
 

@@ -18,7 +18,7 @@ from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.method import Distilled, Method
 from dpdistill.private.checks import check_query
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.run.checkpoint import EVERY
 from dpdistill.run.count import LESSON, Count, fewer
 from dpdistill.run.dry_run import Work, dry_run
@@ -195,7 +195,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     each = seconds_each()
     counted, key = _smaller(method, schema), jax.random.key(SEED)
     larger, small = schema.dimension / counted.dimension, fewer(method, LESSON)
-    with compiled.as_tested(), dry_run() as dry:
+    with clipping.as_tested(), dry_run() as dry:
         asked, first = queries_of(small, counted, SEED), small.init(key, counted)
         compute = fitting(method, counted, asked, schedule, larger=larger)
         count = Count(method, small, counted, records, schedule, dry, compute)

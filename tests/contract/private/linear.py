@@ -14,7 +14,7 @@ from contract.private.curators import NOISE, NoNoise, OneQuantile, make_curator,
 from contract.private.queries import FlatLinear
 
 from dpdistill.private import checks, linear
-from dpdistill.programs import compiled
+from dpdistill.programs import clipping
 from dpdistill.query import ByValue
 from dpdistill.storage.records import Records
 
@@ -29,34 +29,34 @@ def linear_sum(records: Records, query: Any, params: Any, chunk: int = 4) -> np.
 def prepared(query: Any, params: Any) -> Any:
     """What a linear query is given in the place of its params."""
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, compiled.prepared(ByValue(query), params))
+        return jax.tree.map(np.asarray, clipping.prepared(ByValue(query), params))
 
 
 def coefficients_of(query: Any, params: Any, X: np.ndarray, y: np.ndarray) -> Any:
     """Coefficients of rows as the curator has them: of records, or of their features."""
     params = prepared(query, params)
     with jax.enable_x64(True):
-        return jax.tree.map(np.asarray, compiled.coefficients(ByValue(query), params, X, y))
+        return jax.tree.map(np.asarray, clipping.coefficients(ByValue(query), params, X, y))
 
 
 def norms_of(query: Any, params: Any, coefficients: Any) -> np.ndarray:
     """The norms that a linear query states, from coefficients."""
     params = prepared(query, params)
     with jax.enable_x64(True):
-        return np.asarray(compiled.norms(ByValue(query), params, coefficients))
+        return np.asarray(clipping.norms(ByValue(query), params, coefficients))
 
 
 def weighted_sum_of(query: Any, params: Any, coefficients: Any, w: np.ndarray) -> np.ndarray:
     """The weighted sum of a block."""
     params = prepared(query, params)
     with jax.enable_x64(True):
-        return np.ravel(compiled.weighted_sum(ByValue(query), params, coefficients, w))
+        return np.ravel(clipping.weighted_sum(ByValue(query), params, coefficients, w))
 
 
 def rows_of(query: Any, records: Records) -> np.ndarray:
     """What a query is given of the records: themselves in [-1, 1], or their features."""
     X = records.schema.to_unit(records.X)
-    return X if query.encoder is None else np.asarray(compiled.encode_rows(ByValue(query.encoder), X))
+    return X if query.encoder is None else np.asarray(clipping.encode_rows(ByValue(query.encoder), X))
 
 
 @partial(jax.jit, static_argnums=0)

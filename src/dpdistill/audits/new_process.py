@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpdistill.audits.neighbours import random_records
 from dpdistill.audits.observe import Observation, observe
 from dpdistill.audits.replay import Procedure, Recording, Tape
-from dpdistill.audits.worlds import random_records
 from dpdistill.schema import AnySchema
 
 OPENED = ", which was opened"
 """Suffix of the name of a private file that a replay opened."""
-_START = "from dpdistill.audits.fresh import main; main()"
+_START = "from dpdistill.audits.new_process import main; main()"
 _JOB, _PATHS, _ANSWER = "job", "paths", "answer"
 
 

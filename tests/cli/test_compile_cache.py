@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from chosen_tests import few
 
-from dpdistill.cli.compiled import FOLDER, MOST_BYTES, keep_compiled_programs
+from dpdistill.cli.compile_cache import FOLDER, MOST_BYTES, keep_compiled_programs
 from dpdistill.methods import METHODS
 
 TESTS = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def test_a_folder_that_cannot_be_made_is_done_without(unset, tmp_path):
 
 def kept_programs(code, tmp_path):
     """Runs code in a process of its own; the records that it saved, and the bytes of all programs that it left."""
-    begin = "import sys; sys.path.insert(0, {!r})\nfrom dpdistill.cli.compiled import keep_compiled_programs\n"
+    begin = "import sys; sys.path.insert(0, {!r})\nfrom dpdistill.cli.compile_cache import keep_compiled_programs\n"
     begin += "keep_compiled_programs()\nimport jax\nimport numpy as np\n"
     environment = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
