@@ -28,7 +28,7 @@ def dpdistill(*argv: object) -> tuple[int, str, str]:
 
 def succeeds(*argv: object) -> str:
     code, out, err = dpdistill(*argv)
-    assert code == 0, err
+    assert code == 0, out + err
     assert "Error" not in err
     return out
 

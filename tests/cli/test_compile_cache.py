@@ -60,6 +60,12 @@ def test_a_folder_that_cannot_be_made_is_done_without(unset, tmp_path):
     assert not SETTINGS & {*os.environ}
 
 
+def test_runs_whose_logs_are_compared_keep_nothing(unset):
+    unset.setattr(sys, "argv", ["dpdistill", "--quiet", "audit", "method", "digits:train"])
+    keep_compiled_programs()
+    assert not SETTINGS & {*os.environ}
+
+
 def kept_programs(code, tmp_path):
     """Runs code in a process of its own; the records that it saved, and the bytes of all programs that it left."""
     begin = "import sys; sys.path.insert(0, {!r})\nfrom dpdistill.cli.compile_cache import keep_compiled_programs\n"

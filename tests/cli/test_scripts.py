@@ -286,9 +286,9 @@ def test_the_time_left_is_that_of_one_kind_of_step(capsys, monkeypatch):
     costs = np.concatenate([[81.0], np.full(29, 1.0), [140.0], [90.0], np.full(68, 10.0)])
     clock = np.concatenate([[0.0], np.cumsum(costs)])
     left = progress_at(monkeypatch, [(clock[t], t, 100) for t in range(101)], {"releasing": [30, 31, 100]})
-    np.testing.assert_allclose(np.float64(left[2:30]), 30 - np.arange(2, 30))
+    np.testing.assert_allclose(np.float64(left[2:30]), 30 - np.arange(2, 30), rtol=1e-9)
     assert left[30:33] == [None, None, None]
-    np.testing.assert_allclose(np.float64(left[33:]), 10 * (100 - np.arange(33, 101)))
+    np.testing.assert_allclose(np.float64(left[33:]), 10 * (100 - np.arange(33, 101)), rtol=1e-9)
     monkeypatch.setattr(terminal, "SAY_EVERY", 20.0)
     progress_at(monkeypatch, [(clock[t], t, 100) for t in range(4)], {"releasing": [30, 100]})
     assert capsys.readouterr().err.splitlines()[-1] == "releasing: 2 of 100, about 28 seconds left of the first 30"

@@ -93,6 +93,7 @@ def trap_curator() -> None:
         die("noise")
         return answer
 
+    trapped_rows.trace = rows.trace  # what is counted before the run
     curator.Curator.release, curator.Curator._draw = told_release, told_draw
     aggregator.poisson_coins, clipping.grid_rows, curator.rounded_gaussian = trapped_coins, trapped_rows, trapped_noise
 

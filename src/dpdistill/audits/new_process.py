@@ -72,7 +72,9 @@ def replay_fresh(job: bytes) -> Observation:
         (at / _PATHS).write_text(json.dumps(sys.path))
         with open(at / "words", "w+") as words:
             command = [sys.executable, "-c", _START, folder]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, check=False)
+            # What JAX finds in its cache, and logs of it, would differ from the recorded run.
+            alone = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=alone, check=False)
             words.seek(0)
             last = words.read().strip().splitlines()[-1:]
         if done.returncode:

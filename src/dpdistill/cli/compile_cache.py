@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -19,9 +20,10 @@ def keep_compiled_programs() -> None:
 
     The folder holds programs and the shapes of their arguments, never values of records: those are arguments. It is
     JAX's own cache, with JAX's lock and limit of size. A folder that the environment states is kept, and
-    JAX_ENABLE_COMPILATION_CACHE=false turns the cache off. Nothing is kept where the folder cannot be written to.
+    JAX_ENABLE_COMPILATION_CACHE=false turns the cache off. Nothing is kept where the folder cannot be written to, and
+    nothing by `audit method`: it compares the logs of runs, and JAX logs what it finds in the folder.
     """
-    if FOLDER in os.environ:
+    if FOLDER in os.environ or {"audit", "method"} <= {*sys.argv}:
         return
     folder = user_cache() / "programs" / _processor()
     try:
