@@ -38,6 +38,6 @@ class Kernelled(LDPDC):
 
 
 def small_nets(monkeypatch):
-    monkeypatch.setitem(evaluation.TRAININGS, "quick", TINY)
+    monkeypatch.setitem(evaluation.TRAININGS, "plateau", TINY)
     for name, network in TINY_NETS.items():
         monkeypatch.setitem(evaluation.ARCHITECTURES, name, network)
