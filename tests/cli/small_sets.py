@@ -39,7 +39,7 @@ class Kernelled(LDPDC):
 
 
 def small_nets(monkeypatch):
-    monkeypatch.setitem(evaluation.TRAININGS, "quick", TINY)
+    monkeypatch.setitem(evaluation.TRAININGS, "plateau", TINY)
     for name, network in TINY_NETS.items():
         monkeypatch.setitem(evaluation.ARCHITECTURES, name, network)
 

@@ -33,7 +33,7 @@ def test_images_are_distilled_for_networks_and_kernels_if_no_method_is_named(who
     small_nets(monkeypatch)
     assert json.loads((whole / "recipe.json").read_text())["method"] == "dos-kip"
     out = succeeds("evaluate", whole, "--test", "digits:test", "--nets", 1)
-    assert re.search(r"^ConvNet \(width 4\) accuracy: \d+\.\d\d % \(1 net, quick training, soft labels\)$", out, re.M)
+    assert re.search(r"^ConvNet \(width 4\) accuracy: \d+\.\d\d % \(1 net, plateau training, soft labels\)$", out, re.M)
     assert re.search(r"^KRR accuracy: ", out, re.M)
     assert re.search(r"^Released classifier accuracy: ", out, re.M)
     assert softness_in(whole) == 0.5
@@ -69,9 +69,9 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
     expected = evaluate.score_network(back.X, back.y, back.schema, test, nets=2, training=TINY, seed=3)
     regression = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS["scatternet"], ridge=1e-3)
     lines = (
-        f"ConvNet (width 4) accuracy: {expected.mean:.2f} ± {expected.std:.2f} % "
-        "(mean ± std over 2 nets, quick training)\n"
         f"KRR accuracy: {regression.mean:.2f} % (scatternet, ridge 0.001)\n"
+        f"ConvNet (width 4) accuracy: {expected.mean:.2f} ± {expected.std:.2f} % "
+        "(mean ± std over 2 nets, plateau training)\n"
     )
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 2, "--seed", 3)
     assert succeeds(*command) == lines
@@ -84,7 +84,7 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
         assert scores == {
             "ConvNet (width 4) accuracy, %": {"mean": mean, "std": std},
             "nets": 2,
-            "training": "quick",
+            "training": "plateau",
             "KRR accuracy, %": {"scatternet, ridge 0.001": round(regression.mean, 2)},
         }
         page = (shared / "report.html").read_text()
@@ -152,10 +152,10 @@ def test_evaluate_with_other_kernels_and_ridges(shared, monkeypatch):
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--ridge", 0.25)
     out = succeeds(*command, "--kernel", "fc-ntk", "--kernel", "scatternet").splitlines()
     assert len(out) == 3
-    for line, name in zip(out[1:], ("fc-ntk", "scatternet"), strict=True):
+    for line, name in zip(out[:2], ("fc-ntk", "scatternet"), strict=True):
         found = evaluate.score_krr(back.X, back.y, back.schema, test, kernel=KERNELS[name], ridge=0.25)
         assert line == f"KRR accuracy: {found.mean:.2f} % ({name}, ridge 0.25)"
-    assert out[1].split()[2] != out[2].split()[2]
+    assert out[0].split()[2] != out[1].split()[2]
 
 
 class Heard(Listener):
@@ -192,10 +192,10 @@ def test_python_gives_what_the_command_line_gives_of_images(led):
     )
     assert found.scores == said["scores"]
     assert heard.lines == str(found).splitlines() == said["text"]
-    kinds = [*["network"] * 2, *["regression"] * 2, "classifier", *["pixels"] * 2, "distance"]
+    kinds = ["classifier", *["regression"] * 2, *["pixels"] * 2, "distance", *["network"] * 2]
     assert [each.kind for each in found.found] == kinds
-    assert [each.kind for each in found.real] == [*["network"] * 4, *["regression"] * 2]
-    assert len(found.found[0].score.accuracies) == 2
+    assert [each.kind for each in found.real] == [*["regression"] * 2, *["network"] * 4]
+    assert len(found.found[-1].score.accuracies) == 2
     assert found.nearness.synthetic.shape == (20,)
     assert found.table is None
     assert repr(found) == f"Evaluation(scores={found.scores})"
@@ -210,9 +210,9 @@ def test_classifiers_on_pixels_may_be_a_list_or_the_fast_ones(shared, monkeypatc
     monkeypatch.setattr("dpdistill.evaluation.classifiers.COSTS", dict.fromkeys(CLASSIFIERS, 9.0) | {"LDA": 0.1})
     command = ("evaluate", shared, "--test", "digits:test", "--nets", 1, "--classifier")
     fast, several = succeeds(*command, "fast").splitlines(), succeeds(*command, "LDA,decision tree").splitlines()
-    assert [line.partition(" accuracy")[0] for line in fast[2:]] == ["LDA"]
-    assert [line.partition(" accuracy")[0] for line in several[2:]] == ["decision tree", "LDA"]
-    assert fast[2] == several[3]
+    assert [line.partition(" accuracy")[0] for line in fast[1:-1]] == ["LDA"]
+    assert [line.partition(" accuracy")[0] for line in several[1:-1]] == ["decision tree", "LDA"]
+    assert fast[1] == several[2]
 
 
 class TestGeneratedImages:
@@ -225,15 +225,15 @@ class TestGeneratedImages:
         monkeypatch.setattr(evaluate.score, "MANY", 29)
         command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--classifier", "logistic regression")
         out = succeeds(*command, "--classifier", "MLP").splitlines()
-        assert "(1 net, large training)" in out[0]
-        assert out[1].startswith("KRR accuracy: ")
+        assert "(1 net, large training)" in out[-1]
+        assert out[0].startswith("KRR accuracy: ")
         X, y = load("digits:test").take(np.arange(359))
         back = read_distilled(made)
         fitted = LogisticRegression(max_iter=5000).fit(back.X.reshape(len(back.X), -1), back.y)
         expected = 100 * np.mean(fitted.predict(X.reshape(len(X), -1)) == y)
-        assert out[2] == f"logistic regression accuracy: {expected:.2f} % (on pixels)"
+        assert out[1] == f"logistic regression accuracy: {expected:.2f} % (on pixels)"
         assert expected > 40
-        assert out[3].startswith("MLP accuracy: ")
+        assert out[2].startswith("MLP accuracy: ")
         out = succeeds(*command[:-2], "--generated", 300).splitlines()
         assert re.fullmatch(r"ConvNet \(width 4\) accuracy, trained on 300 generated pictures: [\d.]+ %", out[-1])
         monkeypatch.setitem(evaluate.TRAININGS, "quick", replace(evaluate.QUICK, epochs=1, strategies=()))
@@ -244,8 +244,7 @@ class TestGeneratedImages:
     @pytest.mark.slow
     def test_distances_are_of_the_set_or_of_generated_images(self, made, monkeypatch, tmp_path):
         small_nets(monkeypatch)
-        monkeypatch.setitem(evaluate.TRAININGS, "quick", TINY)
-        command = ("evaluate", made, "--test", "digits:test", "--nets", 1, "--training", "quick")
+        command = ("evaluate", made, "--test", "digits:test", "--no-nets")
         both = succeeds(*command, "--distance", "scatternet", "--distance", "scatternet-white").splitlines()[-2:]
         back, test = read_distilled(made), load("digits:test")
         for line, name in zip(both, ("scatternet", "scatternet-white"), strict=True):
@@ -285,11 +284,13 @@ class TestKernels:
         two = evaluate.score_classifier(teacher, test)
         command = ("evaluate", led, "--test", "digits:test", "--nets", 1)
         out = succeeds(*command, "--include-scores").splitlines()
-        assert out[0].startswith("ConvNet (width 4) accuracy: ")
-        assert out[1:] == [
-            f"KRR accuracy: {one.mean:.2f} % ({kernel!r}, ridge 0.5)",
+        assert out[-1].startswith("ConvNet (width 4) accuracy: ")
+        assert out[:-1] == [
             f"Released classifier accuracy: {two.mean:.2f} %",
+            f"KRR accuracy: {one.mean:.2f} % ({kernel!r}, ridge 0.5)",
         ]
+        assert succeeds(*command[:-2], "--no-nets").splitlines() == out[:-1]
+        assert "Expected --no-nets without --nets, " in refused(*command[:-1], 2, "--no-nets")
         scores = json.loads((led / "scores.json").read_text())
         assert scores["released classifier accuracy, %"] == round(two.mean, 2)
         assert one.mean != two.mean

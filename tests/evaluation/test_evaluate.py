@@ -15,6 +15,7 @@ from dpdistill.evaluation import (
     MIXUP,
     MUON,
     PAPER,
+    PLATEAU,
     QUICK,
     TRAININGS,
     Score,
@@ -72,7 +73,7 @@ def test_large_sets_take_no_fewer_steps_than_small_ones():
     assert steps(20_000, QUICK) == 8_000
     assert steps(1_000_000, QUICK) == 20_000
     assert (steps(100, PAPER), steps(2_040, PAPER), steps(2_040, LARGE)) == (1_000, 8_000, 160)
-    assert [training_for(n) for n in (10, 20_000, 20_001)] == ["quick", "quick", "large"]
+    assert [training_for(n) for n in (10, 20_000, 20_001)] == ["plateau", "plateau", "large"]
     assert training_for(20_001, "mixup") == "mixup"
 
 
@@ -138,7 +139,8 @@ class TestScore:
     def test_a_mirror_image_is_added_on_request_only(self):
         assert "flip" not in QUICK.strategies
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
-        assert TRAININGS == {"quick": QUICK, "mixup": MIXUP, "muon": MUON, "paper": PAPER, "large": LARGE}
+        others = {"mixup": MIXUP, "muon": MUON, "paper": PAPER, "large": LARGE}
+        assert TRAININGS == {"plateau": PLATEAU, "quick": QUICK, **others}
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
         assert 5 * QUICK.epochs <= PAPER.epochs
         assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")

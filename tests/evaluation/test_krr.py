@@ -126,7 +126,8 @@ def test_the_support_set_is_encoded_once_and_everything_is_compiled_once():
     assert found == score(FeatureKernel(Half()))
     assert runs == [10] * (2 + 9)  # 15 support records and 83 others, in tens
     assert seen.count((10, 8, 8, 1)) == 1
-    assert told == [("kernel ridge regression", k, 11) for k in range(12)]
+    stages = ("kernel ridge regression", 2), ("scores of test records", 9)
+    assert told == [(stage, k, n) for stage, n in stages for k in range(n + 1)]
     SHAPES.clear()
     score(Table(), ridge=0.1, chunk=10)
     assert [shape for shape in SHAPES if shape[0][0] > 1] == [((10, 8, 8, 1), (15, 8, 8, 1), "float32")]

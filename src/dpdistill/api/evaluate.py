@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from dpdistill.api.scoring import (
     Regression,
     check_page,
     check_sides,
+    listed,
     note_left_out,
     open_set,
     read_held_out,
@@ -41,22 +43,32 @@ from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.files import require_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from dpdistill.evaluation.images import Regressions
     from dpdistill.evaluation.scored import Nets, Scored
-    from dpdistill.evaluation.teacher import Teacher
-    from dpdistill.kernels.kernel import Kernel
     from dpdistill.method import Distilled
     from dpdistill.sources.tables.schema_file import TableFile
     from dpdistill.storage.records import Records
 
 OF_IMAGES = frozenset(
-    {"labels", "nets", "training", "architecture", "flip", "kernel", "ridge", "generated", "distance", "epochs"}
+    {
+        "labels",
+        "nets",
+        "no_nets",
+        "training",
+        "architecture",
+        "flip",
+        "kernel",
+        "ridge",
+        "generated",
+        "distance",
+        "epochs",
+    }
 )
 OF_TABLES = frozenset({"schema", "sql", "reference_sql"})
 OF_BOTH = frozenset({"seed", "classifier", "lenient", "reference"})
 """Options by the kind of records that they apply to."""
+Folder = str | os.PathLike
 TAUGHT = " accuracy, taught by "
 """Part of the names of student scores, which `evaluate` keeps when it writes scores.json again."""
 
@@ -84,7 +96,8 @@ class Scoring(Networks):
 
     Args:
         architecture, nets, flip, seed: options of the networks, as in `Networks`.
-        training: quick, mixup, muon, paper or large; None for quick, or large for more than 20,000 records.
+        no_nets: train no networks; print the scores that take seconds.
+        training: plateau, quick, mixup, muon, paper or large; None for plateau, or large for more than 20,000 records.
         classifier: names of classifiers of tables, single or in lists "LDA,MLP"; "fast" for those that take seconds.
             If empty, a table is scored by all of them and images by none. For images they classify pixels.
         generated: number of generated images to train further networks on; 0 for none.
@@ -94,11 +107,12 @@ class Scoring(Networks):
         DataError: an unknown name, or a number out of its bounds.
     """
 
+    no_nets: bool = option(False, "Train no nets: print the scores that take seconds.", name="--no-nets")
     training: str | None = option(
         None,
-        "quick, mixup (quick with mixtures of two records), muon (quick with the Muon optimiser, best for "
-        "photographs), paper (a thousand epochs), or large (few epochs, no augmentation). Default: quick; large for "
-        "more than 20,000 records and for --generated.",
+        "plateau (until the loss is flat), quick (200 epochs), mixup (quick with mixtures of two records), muon (quick "
+        "with the Muon optimiser, best for photographs), paper (a thousand epochs), or large (few epochs, no "
+        "augmentation). Default: plateau; large for more than 20,000 records and for --generated.",
     )
     classifier: tuple[str, ...] = option(
         (),
@@ -132,6 +146,17 @@ class Scoring(Networks):
                 check_names("distance", [each], [*KERNELS, "NETWORK=FILE.npz"])
         if self.generated < 0:
             raise DataError(f"Expected generated={self.generated} >= 0.")
+        if self.no_nets and (self.nets > 1 or self.architecture or self.training):
+            raise DataError("Expected --no-nets without --nets, --architecture and --training.")
+
+    def nets_for(self, schema: Schema) -> Nets:
+        """Returns the networks, none with `no_nets`, checked against the schema.
+
+        Raises:
+            DataError: a network that does not accept the schema's records.
+        """
+        nets = super().nets_for(schema)
+        return replace(nets, architectures=()) if self.no_nets else nets
 
     @property
     def classifiers(self) -> tuple[str, ...]:
@@ -140,7 +165,7 @@ class Scoring(Networks):
 
 
 def evaluate(
-    folder: str | os.PathLike,
+    folder: Folder,
     test: Any,
     *,
     held_out: HeldOut = HeldOut(),
@@ -152,7 +177,7 @@ def evaluate(
 ) -> Evaluation:
     """Trains models on a synthetic set and scores them on held-out records.
 
-    Images: networks, kernel ridge regression and the released classifier. Tables: twelve classifiers.
+    Images: the released classifier and kernel ridge regression, then networks. Tables: twelve classifiers.
 
     Args:
         folder: folder of the set, as `distill` writes it.
@@ -176,70 +201,61 @@ def evaluate(
     Example:
         >>> evaluate("shared", "held-out/", scoring=Scoring(nets=1)).scores  # doctest: +SKIP
     """
-    request = _Request(folder, test, held_out, scoring, regression, reference, include_scores, listener)
     distilled = open_set(folder, test, held_out.sql)
     table = isinstance(distilled.schema, TableSchema)
     parts = (held_out, scoring, regression, reference)
     refuse_others(folder, parts, OF_IMAGES if table else OF_TABLES, table=table)
     reference.check(table, include_scores)
-    found = _table(request, distilled) if table else _images(request, distilled)
+    if include_scores:
+        check_page(folder)
+    if table:
+        found = _table(folder, distilled, test, held_out, scoring, reference, listener)
+    else:
+        found = _images(folder, distilled, test, held_out, scoring, regression, reference, listener)
     if include_scores:
         kept = {} if table else {name: value for name, value in scores_in(folder).items() if TAUGHT in name}
         write_scores(folder, {**found.scores, **kept}, listener)
     return found
 
 
-@dataclass(frozen=True)
-class _Request:
-    """Arguments of one call of `evaluate`."""
-
-    folder: str | os.PathLike
-    test: Any
-    held_out: HeldOut
-    scoring: Scoring
-    regression: Regression
-    reference: Reference
-    include_scores: bool
-    listener: Listener
-
-    @property
-    def strict(self) -> bool:
-        """Returns whether a bad record stops the reading."""
-        return not self.held_out.lenient
-
-
-def _table(request: _Request, distilled: Distilled) -> Evaluation:
+def _table(
+    folder: Folder,
+    distilled: Distilled,
+    test: Any,
+    held_out: HeldOut,
+    scoring: Scoring,
+    reference: Reference,
+    listener: Listener,
+) -> Evaluation:
     """Returns the scores of a synthetic table, and of real rows where the reference has any."""
-    table_file = _schema_of_rows(request.folder, request.held_out.schema, distilled.schema)
+    table_file = _schema_of_rows(folder, held_out.schema, distilled.schema)
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.scored import Scored
 
-    names = chosen(request.scoring.classifiers) if request.scoring.classifier else None
-    if request.include_scores:
-        check_page(request.folder)
-    test, reference, real = _rows(request, table_file, request.test, request.held_out.sql), request.reference, None
-    note_left_out(test, "test", request.listener)
+    names, strict = chosen(scoring.classifiers) if scoring.classifier else None, not held_out.lenient
+    records, real = _rows(test, held_out.sql, table_file, strict), None
+    note_left_out(records, "test", listener)
     if reference.reference is not None:
-        real = _rows(request, table_file, reference.reference, reference.reference_sql)
-    how = (names, request.scoring.seed, request.listener)
-    scores = table_scores(distilled, test, *how)
+        real = _rows(reference.reference, reference.reference_sql, table_file, strict)
+    how = (names, scoring.seed, listener)
+    scores = table_scores(distilled, records, *how)
     found = (Scored("table", "table", scores.to_json(), scores.listed, scores),)
     if real is None:
         return Evaluation(scores.to_json(), found)
-    note_left_out(real, "real", request.listener)
-    of_real = tuple(real_table_scores(distilled, real, test, *how))
-    return Evaluation(scores.to_json(), found, of_real, nearness(distilled, real, test, request.listener))
+    note_left_out(real, "real", listener)
+    of_real = tuple(real_table_scores(distilled, real, records, *how))
+    return Evaluation(scores.to_json(), found, of_real, nearness(distilled, real, records, listener))
 
 
-def _rows(request: _Request, table_file: TableFile, data: Any, sql: str | None) -> Records:
+def _rows(data: Any, sql: str | None, table_file: TableFile, strict: bool) -> Records:
     """Returns real rows; `Records` stay unchanged."""
     from dpdistill.sources.tables.load import load_table
     from dpdistill.storage.records import Records
 
-    return data if isinstance(data, Records) else load_table(table_source(data, sql), table_file, request.strict)
+    return data if isinstance(data, Records) else load_table(table_source(data, sql), table_file, strict)
 
 
-def _schema_of_rows(folder: str | os.PathLike, schema: str | os.PathLike | None, facts: Any) -> TableFile:
+def _schema_of_rows(folder: Folder, schema: Folder | None, facts: Any) -> TableFile:
     """Returns the schema file of held-out rows: DIR's or the stated one."""
     from dpdistill.sources.tables.schema_file import read_schema, without_units
 
@@ -250,91 +266,62 @@ def _schema_of_rows(folder: str | os.PathLike, schema: str | os.PathLike | None,
     return table_file
 
 
-def _images(request: _Request, distilled: Distilled) -> Evaluation:
-    """Returns the scores of a synthetic set of images, and of real images where the reference has any."""
-    scoring, listener, schema = request.scoring, request.listener, distilled.schema
+def _images(
+    folder: Folder,
+    distilled: Distilled,
+    test: Any,
+    held_out: HeldOut,
+    scoring: Scoring,
+    regression: Regression,
+    reference: Reference,
+    listener: Listener,
+) -> Evaluation:
+    """Returns the scores of a synthetic set of images, and of real images where the reference has any.
+
+    What takes seconds comes first. All options are checked before the first score.
+    """
+    schema, bars = distilled.schema, listener.progress
     assert isinstance(schema, Schema)
-    _check_places(request, distilled)
-    test = read_held_out(request.test, schema, request.held_out, listener)
-    from dpdistill.evaluation import training_for
-    from dpdistill.evaluation.scored import image_scores
-
-    models = _models(request, distilled)
-    reference, real = request.reference, None
-    if reference.reference is not None:
-        real = read_real_images(reference.reference, schema, request.held_out, listener)
-    training = training_for(len(distilled.train_set[0]), scoring.training)
-    found = []
-    for each in _scored(request, distilled, test, training, models):
-        listener.line(each.text)
-        found.append(each)
-    scores = image_scores(found, scoring.number, training)
-    if real is None:
-        return Evaluation(scores, tuple(found))
-    of_real = []
-    for each in real_image_scores(
-        distilled, real, test, models.nets, models.fits, scoring.training, reference.epochs, listener
-    ):
-        listener.line(each.text)
-        of_real.append(each)
-    return Evaluation(scores, tuple(found), tuple(of_real), nearness(distilled, real, test, listener))
-
-
-def _check_places(request: _Request, distilled: Distilled) -> None:
-    """Refuses missing generators and files, and images that are too small, before JAX is imported."""
-    scoring = request.scoring
     if scoring.generated:
-        check_generator(request.folder, distilled.schema)
+        check_generator(folder, schema)
     for each in scoring.distance:
         if "=" in each:
             require_file(Path(each.partition("=")[2]))
-    assert isinstance(distilled.schema, Schema)
-    check_sides(scoring, distilled.schema)
-
-
-@dataclass(frozen=True)
-class _Models:
-    """Models of images; all are checked before the first net is trained."""
-
-    classifiers: tuple[str, ...]
-    nets: Nets
-    fits: Regressions
-    kernels: Mapping[str, Kernel]
-    released: Teacher | None
-
-
-def _models(request: _Request, distilled: Distilled) -> _Models:
+    check_sides(scoring, schema)
+    records, real = read_held_out(test, schema, held_out, listener), None
+    from dpdistill.evaluation import images, training_for
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.distances import distance_kernels
-    from dpdistill.evaluation.teacher import teacher_in
+    from dpdistill.evaluation.score import test_set
+    from dpdistill.evaluation.scored import image_scores
+    from dpdistill.evaluation.teacher import softness_in, teacher_in
 
-    scoring, schema = request.scoring, distilled.schema
-    assert isinstance(schema, Schema)
     classifiers = chosen(scoring.classifiers) if scoring.classifier else ()
-    if request.include_scores:
-        check_page(request.folder)
-    nets, fits = scoring.nets_for(schema), request.regression.fits(request.folder, schema)
-    kernels = distance_kernels(scoring.distance, schema)
-    return _Models(classifiers, nets, fits, kernels, teacher_in(str(request.folder), distilled))
+    nets, fits = scoring.nets_for(schema), regression.fits(folder, schema)
+    kernels, released = distance_kernels(scoring.distance, schema), teacher_in(str(folder), distilled)
+    if reference.reference is not None:
+        real = read_real_images(reference.reference, schema, held_out, listener)
+    data, training = test_set(schema, records), training_for(len(distilled.train_set[0]), scoring.training)
+    more = generate(folder, scoring.generated, distilled, scoring.seed) if scoring.generated else None
 
+    def generated() -> Iterator[Scored]:
+        if more is not None and nets.architectures:
+            softness = 0.0 if distilled.soft_labels is None else softness_in(str(folder))
+            labels = images.generated_labels(more, released, softness, bars)
+            yield from images.generated_scores(more, labels, schema, data, scoring.training, nets, bars)
 
-def _scored(request: _Request, distilled: Distilled, test: Records, training: str, models: _Models) -> Iterator[Scored]:
-    """Yields the scores of the set in the order of the printed lines."""
-    from dpdistill.evaluation import images
-    from dpdistill.evaluation.teacher import softness_in
-
-    scoring, bars, nets = request.scoring, request.listener.progress, models.nets
-    schema, more = distilled.schema, None
-    assert isinstance(schema, Schema)
-    if scoring.generated:
-        more = generate(request.folder, scoring.generated, distilled, scoring.seed)
-    yield from images.network_scores(distilled, test, training, nets, bars)
-    yield from images.regression_scores(distilled, test, models.fits, bars)
-    if models.released is not None:
-        yield images.classifier_score(models.released, test, bars)
-    if more is not None:
-        softness = 0.0 if distilled.soft_labels is None else softness_in(str(request.folder))
-        labels = images.generated_labels(more, models.released, softness, bars)
-        yield from images.generated_scores(more, labels, schema, test, scoring.training, nets, bars)
-    yield from images.pixel_scores(distilled, test, models.classifiers, scoring.seed)
-    yield from images.distance_scores(distilled, more, test, models.kernels, scoring.seed, bars)
+    scores = chain(
+        images.linear_scores(distilled, released, fits, data, bars),
+        images.pixel_scores(distilled, data, classifiers, scoring.seed),
+        images.distance_scores(distilled, more, data, kernels, scoring.seed, bars),
+        images.network_scores(distilled, data, training, nets, bars),
+        generated(),
+    )
+    found = listed(scores, listener)
+    result = Evaluation(image_scores(found, nets, training), found)
+    if real is None:
+        return result
+    of_real = listed(
+        real_image_scores(distilled, real, data, nets, fits, scoring.training, reference.epochs, listener), listener
+    )
+    return replace(result, real=of_real, nearness=nearness(distilled, real, records, listener))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dpdistill.audits.reference import Nearness
     from dpdistill.evaluation.images import Regressions
+    from dpdistill.evaluation.score import TestSet
     from dpdistill.evaluation.scored import Nets, Scored
     from dpdistill.evaluation.tables import TableScores
     from dpdistill.method import Distilled
@@ -110,14 +111,14 @@ def read_real_images(reference: Any, schema: Schema, how: HeldOutImages, listene
 def real_image_scores(
     distilled: Distilled,
     real: Records,
-    test: Records,
+    test: Records | TestSet,
     nets: Nets,
     fits: Regressions,
     training: str | None,
     epochs: int | None,
     listener: Listener,
 ) -> Iterator[Scored]:
-    """Yields the scores of networks and regressions on as many random real images, and of networks on all of them.
+    """Yields the scores of regressions and networks on as many random real images, and of networks on all of them.
 
     Args:
         distilled: the set.
@@ -130,31 +131,24 @@ def real_image_scores(
         listener: receives the progress.
     """
     from dpdistill.audits import random_real
-    from dpdistill.evaluation import LARGE, TRAININGS, score_krr, score_network, training_for
+    from dpdistill.evaluation import LARGE, TRAININGS, score_krr, training_for
+    from dpdistill.evaluation.images import accuracy_of, image_schema, trained_networks
     from dpdistill.evaluation.score import scaled
-    from dpdistill.evaluation.scored import Scored
 
-    few, schema = random_real(real, distilled.y, nets.seed), distilled.schema
-    assert isinstance(schema, Schema)
-    (X, y), everything, epochs = scaled(few), scaled(real), epochs or EPOCHS
-    for network in nets.architectures:
-        for images, recipe, number, what in (
-            ((X, y), TRAININGS[training_for(len(y), training)], nets.number, f"{len(y):,} random real images"),
-            (everything, replace(LARGE, epochs=epochs), 1, f"all real images, epochs: {epochs}"),
-        ):
-            with listener.progress() as bar:
-                score = score_network(
-                    *images, schema, test, training=replace(recipe, network=network), nets=number, flip=nets.flip,
-                    seed=nets.seed, progress=bar,
-                )  # fmt: skip
-            name, value = f"{network.title} accuracy, trained on {what}", round(score.mean, 2)
-            yield Scored("network", f"{name}, %", value, f"{name}: {score}", score)
+    few, schema, bars = random_real(real, distilled.y, nets.seed), image_schema(distilled), listener.progress
+    X, y = scaled(few)
+    what = f"{len(y):,} random real images"
     for name, (kernel, ridge) in fits.items():
-        with listener.progress() as bar:
+        with bars() as bar:
             score = score_krr(X, y, schema, test, kernel=kernel, ridge=ridge, progress=bar)
-        title, fit = f"KRR accuracy, {len(y):,} random real images", f"{name}, ridge {ridge:g}"
-        text = f"{title}: {score.mean:.2f} % ({fit})"
-        yield Scored("regression", f"{title}, {fit}, %", round(score.mean, 2), text, score)
+        title, fit = f"KRR accuracy, {what}", f"{name}, ridge {ridge:g}"
+        yield accuracy_of("regression", f"{title}, {fit}", score, f"{title}: {score} ({fit})")
+    recipe = TRAININGS[training_for(len(y), training)]
+    for title, score in trained_networks((X, y), None, schema, test, recipe, nets, bars):
+        yield accuracy_of("network", f"{title} accuracy, trained on {what}", score)
+    recipe = replace(LARGE, epochs=epochs or EPOCHS)
+    for title, score in trained_networks(scaled(real), None, schema, test, recipe, replace(nets, number=1), bars):
+        yield accuracy_of("network", f"{title} accuracy, trained on all real images, epochs: {recipe.epochs}", score)
 
 
 def table_scores(

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dpdistill.storage.records import Records
 
 NOTE = "Computed from the private records, for their owner: not covered by epsilon."
-NETS = 3
-"""Default number of independent nets per architecture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,7 @@ class Networks:
 
     Args:
         architecture: names of architectures; the ConvNet if empty.
-        nets: number of independent nets per architecture; 3 by default.
+        nets: number of independent nets per architecture.
         flip: mirror images while training: for photographs.
         seed: seed of the nets and of all other random numbers.
 
@@ -72,21 +70,18 @@ class Networks:
         "times for several architectures.",
         kind=list[str],
     )
-    nets: int | None = option(None, "Number of independent nets; 3 by default.", min=1, metavar="<int>")
+    nets: int = option(
+        1, "Number of independent nets; of several the mean and the standard deviation.", min=1, metavar="<int>"
+    )
     flip: bool = option(False, "Mirror images while training: for photographs.", name="--flip")
     seed: int = option(0, "Seed of the nets.", min=0, max=MAX_SEED, metavar="<int>", panel="Recipe", expert=True)
 
     def __post_init__(self) -> None:
         check_names("architecture", self.architecture, ARCHITECTURES)
-        if self.nets is not None and self.nets < 1:
+        if self.nets < 1:
             raise DataError(f"Expected nets={self.nets} >= 1.")
         if not 0 <= self.seed <= MAX_SEED:
             raise DataError(f"Expected a seed from 0 to {MAX_SEED}; got {self.seed}.")
-
-    @property
-    def number(self) -> int:
-        """Returns the number of nets per architecture."""
-        return NETS if self.nets is None else self.nets
 
     def nets_for(self, schema: Schema) -> Nets:
         """Returns the networks, checked against the schema.
@@ -98,7 +93,7 @@ class Networks:
         from dpdistill.evaluation.scored import Nets
 
         networks = networks_named(self.architecture or ("convnet",), schema)
-        return Nets(architectures=networks, number=self.number, flip=self.flip, seed=self.seed)
+        return Nets(architectures=networks, number=self.nets, flip=self.flip, seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +216,15 @@ class Evaluation:
     def __str__(self) -> str:
         nearness = () if self.nearness is None else (self.nearness.text, NOTE)
         return "\n".join((*(each.text for each in (*self.found, *self.real)), *nearness))
+
+
+def listed(scores: Iterable[Scored], listener: Listener) -> tuple[Scored, ...]:
+    """Returns scores; the listener receives the line of each as soon as the score is computed."""
+    found = []
+    for each in scores:
+        listener.line(each.text)
+        found.append(each)
+    return tuple(found)
 
 
 def check_page(folder: str | os.PathLike) -> None:

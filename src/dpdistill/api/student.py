@@ -17,6 +17,7 @@ from dpdistill.api.scoring import (
     Regression,
     check_page,
     check_sides,
+    listed,
     open_set,
     read_held_out,
     scores_in,
@@ -129,6 +130,7 @@ def student(
     check_sides(networks, schema)
     records = read_held_out(test, schema, held_out, listener)
     from dpdistill.evaluation import students
+    from dpdistill.evaluation.images import accuracy_of
     from dpdistill.evaluation.teacher import teacher_in
 
     if include_scores:
@@ -138,14 +140,14 @@ def student(
     teaches = students.choose_teacher(distilled, released, fits, teaching.taught_by, listener.progress)
     pictures = pictures_of(teacher, teaching.pictures or NUMBER, folder, distilled, networks.seed, listener)
     training = students.student_training(teaching.slopes, teaching.epochs)
-    then, found = students.own_lesson(distilled) if teaching.then_set else None, []
-    for each in students.student_scores(teaches, pictures, records, nets, training, then=then, bars=listener.progress):
-        listener.line(each.text)
-        found.append(each)
+    then = students.own_lesson(distilled) if teaching.then_set else None
+    taught = students.taught_networks(teaches, pictures, records, nets, training, then=then, bars=listener.progress)
+    named = (accuracy_of("student", f"{title} accuracy, {by}", score) for title, by, score in taught)
+    found = listed(named, listener)
     scores = {each.name: each.value for each in found}
     if include_scores:
         write_scores(folder, {**scores_in(folder), **scores}, listener)
-    return Evaluation(scores, tuple(found))
+    return Evaluation(scores, found)
 
 
 def _check_pictures(folder: str | os.PathLike, distilled: Distilled, teacher: Any, teaching: Teaching) -> None:

@@ -18,14 +18,14 @@ from dpdistill.benchmark.suite import REAL, Run
 from dpdistill.certificate.build import read_certificate, versions
 from dpdistill.errors import LedgerError
 from dpdistill.evaluation import (
-    ARCHITECTURES,
     TRAININGS,
     Teacher,
     score_classifier,
     score_krr,
-    score_network,
     score_pixels,
 )
+from dpdistill.evaluation.images import networks_named, trained_networks
+from dpdistill.evaluation.score import TestSet, test_set
 from dpdistill.evaluation.scored import Nets
 from dpdistill.evaluation.students import choose_teacher, own_lesson, student_training, taught_networks
 from dpdistill.evaluation.tables import score_tables
@@ -123,13 +123,13 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
     distilled, how, seed = read_distilled(folder), run.score, run.repeat
     schema, (X, y) = distilled.schema, distilled.train_set
     assert isinstance(schema, Schema)
-    for name in how.architectures:
-        network = ARCHITECTURES[name]
-        score = score_network(
-            X, y, schema, test, nets=how.nets, flip=run.source.mirror, seed=seed,
-            training=replace(TRAININGS[how.training], network=network), soft_labels=distilled.soft_labels,
-        )  # fmt: skip
-        yield _score(network.title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
+    test = test_set(schema, test)
+    training = TRAININGS[how.training]
+    nets = Nets(
+        architectures=networks_named(how.architectures, schema), number=how.nets, flip=run.source.mirror, seed=seed
+    )
+    for title, score in trained_networks((X, y), distilled.soft_labels, schema, test, training, nets):
+        yield _score(title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
     fits = [regressions(() if name == RECIPE else (name,), None, kernel_in(str(folder))) for name in how.kernels]
     for name, (kernel, ridge) in (fit for each in fits for fit in each.items()):
         score = score_krr(*distilled.support_set, schema, test, kernel=kernel, ridge=ridge, targets=distilled.targets)
@@ -144,13 +144,14 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
 
 
 def _student_scores(
-    run: Run, how: Student, folder: str, distilled: Distilled, released: Teacher | None, test: Records
+    run: Run, how: Student, folder: str, distilled: Distilled, released: Teacher | None, test: TestSet
 ) -> Iterator[Score]:
     """Yields the scores of students, which never share a table with networks trained on the set."""
     fits = regressions((), None, kernel_in(folder))
     teacher = choose_teacher(distilled, released, fits, how.taught_by)
     pictures = pictures_of(how.pictures, how.number, folder, distilled, run.repeat)
-    networks = tuple(ARCHITECTURES[name] for name in how.architectures)
+    assert isinstance(distilled.schema, Schema)
+    networks = networks_named(how.architectures, distilled.schema)
     nets = Nets(architectures=networks, number=run.score.nets, flip=run.source.mirror, seed=run.repeat)
     training, then = student_training(how.slopes, how.epochs), own_lesson(distilled) if how.then_set else None
     for title, by, score in taught_networks(teacher, pictures, test, nets, training, then=then):

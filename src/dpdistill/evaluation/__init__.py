@@ -3,12 +3,12 @@
 from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluation.classifiers import available
 from dpdistill.evaluation.distances import Distances, score_distances
-from dpdistill.evaluation.krr import check_krr, score_krr
+from dpdistill.evaluation.krr import score_krr, teacher_of
 from dpdistill.evaluation.pixels import score_pixels
 from dpdistill.evaluation.score import TRAININGS, Score, score_network, training_for
 from dpdistill.evaluation.student import Lesson, lesson_of, score_student
-from dpdistill.evaluation.teacher import Teacher, score_classifier, teacher_of
-from dpdistill.networks.training import LARGE, MIXUP, MUON, PAPER, QUICK, SLOPES, STUDENT, Training
+from dpdistill.evaluation.teacher import Teacher, check_krr, score_classifier
+from dpdistill.networks.training import LARGE, MIXUP, MUON, PAPER, PLATEAU, QUICK, SLOPES, STUDENT, Training
 
 __all__ = [
     "ARCHITECTURES",
@@ -16,6 +16,7 @@ __all__ = [
     "MIXUP",
     "MUON",
     "PAPER",
+    "PLATEAU",
     "QUICK",
     "SLOPES",
     "STUDENT",

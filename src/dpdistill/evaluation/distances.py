@@ -10,8 +10,8 @@ import numpy as np
 
 from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
-from dpdistill.evaluation.krr import check_krr
-from dpdistill.evaluation.score import scaled
+from dpdistill.evaluation.score import TestSet, test_set
+from dpdistill.evaluation.teacher import check_krr
 from dpdistill.features.apply import encode
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
@@ -21,7 +21,6 @@ from dpdistill.recipe.build import kernel_named
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
-from dpdistill.storage.test_set import check_test_set
 
 MOST = 2_000
 """Number of images per side; a Fréchet distance depends on the number, and is uninformative for ten images."""
@@ -47,7 +46,7 @@ class Distances:
 def score_distances(
     X: np.ndarray,
     schema: Schema,
-    test: Records,
+    test: Records | TestSet,
     *,
     kernel: Any,
     seed: int = 0,
@@ -72,11 +71,10 @@ def score_distances(
 
     Source: Heusel et al., 2017 (Fréchet distance); Binkowski et al., 2018 (kernel distance).
     """
-    check_test_set(schema, test)
+    X_t, _ = test_set(schema, test)
     if kernel.features is None:
         raise DataError("Expected a kernel with features for distances between images; got a kernel without.")
     check_krr(kernel, 0.0, schema)
-    X_t, _ = scaled(test)
     rng = np.random.default_rng(seed)
     sides = [side[np.sort(rng.choice(len(side), min(len(side), MOST), replace=False))] for side in (X, X_t)]
     if min(map(len, sides)) < 2:

@@ -9,20 +9,24 @@ import numpy as np
 
 from dpdistill.evaluation.architectures import ARCHITECTURES, check_network
 from dpdistill.evaluation.distances import score_distances
-from dpdistill.evaluation.krr import score_krr
+from dpdistill.evaluation.krr import fit_krr, score_krr
 from dpdistill.evaluation.pixels import score_pixels
-from dpdistill.evaluation.score import TRAININGS, Score, score_network
-from dpdistill.evaluation.scored import Bars, Kind, Nets, Scored
-from dpdistill.evaluation.teacher import Teacher, score_classifier
+from dpdistill.evaluation.score import TRAININGS, Score, TestSet, score_network
+from dpdistill.evaluation.scored import Bars, Kind, Nets, Scored, no_bars
+from dpdistill.evaluation.teacher import Teacher, score_classifiers
+from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.kernels.ridge import soft_labels
 from dpdistill.method import Distilled
 from dpdistill.networks.network import Network
+from dpdistill.networks.training import Training
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
 
 Regressions = Mapping[str, tuple[Kernel, float]]
 """Type of kernels and ridges by name of the kernel."""
+RELEASED = "released classifier accuracy"
+"""Name of the score of the released classifier."""
 
 
 def networks_named(names: Iterable[str], schema: Schema) -> tuple[Network, ...]:
@@ -37,7 +41,38 @@ def networks_named(names: Iterable[str], schema: Schema) -> tuple[Network, ...]:
     return networks
 
 
-def network_scores(distilled: Distilled, test: Records, training: str, nets: Nets, bars: Bars) -> Iterator[Scored]:
+def trained_networks(
+    images: tuple[np.ndarray, np.ndarray],
+    soft_labels: np.ndarray | None,
+    schema: Schema,
+    test: Records | TestSet,
+    training: Training,
+    nets: Nets,
+    bars: Bars = no_bars,
+) -> Iterator[tuple[str, Score]]:
+    """Yields the title and the score of each architecture, as soon as its networks are trained.
+
+    Args:
+        images: images in [-1, 1], and their classes.
+        soft_labels: a probability of every class for each image, or None for the classes.
+        schema: of the set.
+        test: held-out records.
+        training: options of the training.
+        nets: networks to train.
+        bars: shows the progress of each architecture.
+    """
+    for network in nets.architectures:
+        with bars() as bar:
+            score = score_network(
+                *images, schema, test, training=replace(training, network=network), soft_labels=soft_labels,
+                nets=nets.number, flip=nets.flip, seed=nets.seed, progress=bar,
+            )  # fmt: skip
+        yield network.title, score
+
+
+def network_scores(
+    distilled: Distilled, test: Records | TestSet, training: str, nets: Nets, bars: Bars
+) -> Iterator[Scored]:
     """Yields the scores of networks trained on the set.
 
     Args:
@@ -47,50 +82,52 @@ def network_scores(distilled: Distilled, test: Records, training: str, nets: Net
         nets: networks to train.
         bars: shows the progress of each.
     """
-    (X, y), soft = distilled.train_set, distilled.soft_labels
+    soft, schema = distilled.soft_labels, image_schema(distilled)
     spread = f"mean ± std over {nets.number} nets" if nets.number > 1 else "1 net"
     how = f"{spread}, {training} training{'' if soft is None else ', soft labels'}"
-    for network in nets.architectures:
-        with bars() as bar:
-            score = score_network(
-                X, y, _schema(distilled), test, training=replace(TRAININGS[training], network=network),
-                soft_labels=soft, nets=nets.number, flip=nets.flip, seed=nets.seed, progress=bar,
-            )  # fmt: skip
-        name, value = f"{network.title} accuracy", {"mean": round(score.mean, 2), "std": round(score.std, 2)}
+    for title, score in trained_networks(distilled.train_set, soft, schema, test, TRAININGS[training], nets, bars):
+        name, value = f"{title} accuracy", {"mean": round(score.mean, 2), "std": round(score.std, 2)}
         yield Scored("network", f"{name}, %", value, f"{name}: {score} ({how})", score)
 
 
-def regression_scores(distilled: Distilled, test: Records, fits: Regressions, bars: Bars) -> Iterator[Scored]:
-    """Yields the scores of kernel ridge regression on the set.
+def linear_scores(
+    distilled: Distilled, released: Teacher | None, fits: Regressions, test: Records | TestSet, bars: Bars
+) -> Iterator[Scored]:
+    """Yields the scores of the released classifier and of kernel ridge regression; both encode the test set once.
 
     Args:
         distilled: the set.
-        test: held-out records.
+        released: the released classifier, or None.
         fits: kernels and ridges.
-        bars: shows the progress of each.
+        test: held-out records.
+        bars: shows the progress.
     """
-    (X, y), targets = distilled.support_set, distilled.targets
-    for name, (kernel, ridge) in fits.items():
+    support, schema = distilled.support_set, image_schema(distilled)
+    linear = {} if released is None else {RELEASED: released}
+    how = {name: {"kernel": k, "ridge": ridge, "targets": distilled.targets} for name, (k, ridge) in fits.items()}
+    for name, (kernel, _) in fits.items():
+        if isinstance(kernel, FeatureKernel):
+            with bars() as bar:
+                linear[name] = fit_krr(*support, schema, progress=bar, **how[name])
+    scores: dict[str, Score] = {}
+    if linear:
         with bars() as bar:
-            how = {"kernel": kernel, "ridge": ridge, "targets": targets}
-            score = score_krr(X, y, _schema(distilled), test, progress=bar, **how)
+            scores = dict(zip(linear, score_classifiers([*linear.values()], test, progress=bar), strict=True))
+    if (score := scores.get(RELEASED)) is not None:
+        yield accuracy_of("classifier", RELEASED, score, f"{RELEASED.capitalize()}: {score}")
+    for name, (_, ridge) in fits.items():
+        if (score := scores.get(name)) is None:
+            with bars() as bar:
+                score = score_krr(*support, schema, test, progress=bar, **how[name])
         fit = f"{name}, ridge {ridge:g}"
-        yield Scored("regression", fit, round(score.mean, 2), f"KRR accuracy: {score.mean:.2f} % ({fit})", score)
-
-
-def classifier_score(released: Teacher, test: Records, bars: Bars) -> Scored:
-    """Returns the score of the released classifier."""
-    with bars() as bar:
-        score = score_classifier(released, test, progress=bar)
-    text = f"Released classifier accuracy: {score.mean:.2f} %"
-    return Scored("classifier", "released classifier accuracy, %", round(score.mean, 2), text, score)
+        yield Scored("regression", fit, round(score.mean, 2), f"KRR accuracy: {score} ({fit})", score)
 
 
 def generated_scores(
     images: tuple[np.ndarray, np.ndarray],
     labels: np.ndarray | None,
     schema: Schema,
-    test: Records,
+    test: Records | TestSet,
     training: str | None,
     nets: Nets,
     bars: Bars,
@@ -106,16 +143,10 @@ def generated_scores(
         nets: networks to train.
         bars: shows the progress of each.
     """
-    X, y = images
-    how = f"trained on {len(y):,} generated pictures{'' if labels is None else ' with soft labels'}"
+    how = f"trained on {len(images[1]):,} generated pictures{'' if labels is None else ' with soft labels'}"
     how += "" if training is None else f", {training} training"
-    for network in nets.architectures:
-        with bars() as bar:
-            score = score_network(
-                X, y, schema, test, training=replace(TRAININGS[training or "large"], network=network),
-                soft_labels=labels, nets=nets.number, flip=nets.flip, seed=nets.seed, progress=bar,
-            )  # fmt: skip
-        yield _accuracy("generated", f"{network.title} accuracy, {how}", score)
+    for title, score in trained_networks(images, labels, schema, test, TRAININGS[training or "large"], nets, bars):
+        yield accuracy_of("generated", f"{title} accuracy, {how}", score)
 
 
 def generated_labels(
@@ -128,19 +159,18 @@ def generated_labels(
         return soft_labels(released(images[0], progress=bar), images[1], softness)
 
 
-def pixel_scores(distilled: Distilled, test: Records, names: Iterable[str], seed: int) -> Iterator[Scored]:
+def pixel_scores(distilled: Distilled, test: Records | TestSet, names: Iterable[str], seed: int) -> Iterator[Scored]:
     """Yields the scores of table classifiers on the pixels of the training images."""
     X, y = distilled.train_set
     for name in names:
-        score = score_pixels(X, y, _schema(distilled), test, name=name, seed=seed)
-        text = f"{name} accuracy: {score.mean:.2f} % (on pixels)"
-        yield Scored("pixels", f"{name} accuracy, on pixels, %", round(score.mean, 2), text, score)
+        score = score_pixels(X, y, image_schema(distilled), test, name=name, seed=seed)
+        yield accuracy_of("pixels", f"{name} accuracy, on pixels", score, f"{name} accuracy: {score} (on pixels)")
 
 
 def distance_scores(
     distilled: Distilled,
     generated: tuple[np.ndarray, np.ndarray] | None,
-    test: Records,
+    test: Records | TestSet,
     kernels: Mapping[str, Kernel],
     seed: int,
     bars: Bars,
@@ -150,18 +180,19 @@ def distance_scores(
     X, what = (distilled.train_set[0], own) if generated is None else (generated[0], "generated images")
     for name, kernel in kernels.items():
         with bars() as bar:
-            score = score_distances(X, _schema(distilled), test, kernel=kernel, seed=seed, progress=bar)
+            score = score_distances(X, image_schema(distilled), test, kernel=kernel, seed=seed, progress=bar)
         title = f"distance of {score.images:,} {what} to {score.real:,} real ones over {name}"
         text = f"Fréchet {title}: {score.frechet:.3f} of the real images' variance; kernel distance {score.kernel:.4f}"
         value = {"Fréchet": round(score.frechet, 4), "kernel": round(score.kernel, 5)}
         yield Scored("distance", title, value, text, score)
 
 
-def _accuracy(kind: Kind, name: str, score: Score) -> Scored:
-    """Returns a score with the same name in printed text and in scores.json."""
-    return Scored(kind, f"{name}, %", round(score.mean, 2), f"{name}: {score.mean:.2f} %", score)
+def accuracy_of(kind: Kind, name: str, score: Score, text: str = "") -> Scored:
+    """Returns a score by its name in scores.json, which begins the printed text unless another text is given."""
+    return Scored(kind, f"{name}, %", round(score.mean, 2), text or f"{name}: {score}", score)
 
 
-def _schema(distilled: Distilled) -> Schema:
+def image_schema(distilled: Distilled) -> Schema:
+    """Returns the schema of a set of images."""
     assert isinstance(distilled.schema, Schema)
     return distilled.schema

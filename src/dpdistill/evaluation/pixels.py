@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from dpdistill.evaluation.classifiers import answers, make_classifier, without_warnings
-from dpdistill.evaluation.score import Score, scaled
+from dpdistill.evaluation.score import Score, TestSet, test_set
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
-from dpdistill.storage.test_set import check_test_set
 
 
-def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *, name: str, seed: int = 0) -> Score:
+def score_pixels(
+    X: np.ndarray, y: np.ndarray, schema: Schema, test: Records | TestSet, *, name: str, seed: int = 0
+) -> Score:
     """Returns the test accuracy of a classifier fitted to the pixels of synthetic records.
 
     Args:
@@ -28,8 +29,7 @@ def score_pixels(X: np.ndarray, y: np.ndarray, schema: Schema, test: Records, *,
 
     Source: Yang et al., 2023 (Differentially private neural tangent kernels), who report these two.
     """
-    check_test_set(schema, test)
-    X_test, y_test = scaled(test)
+    X_test, y_test = test_set(schema, test)
     model = make_classifier(name, seed=seed, rows=len(X))
     with without_warnings():
         found = answers(model, X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), len(schema.classes))

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from dpdistill.evaluation.chunks import Chunks
 from dpdistill.method import Progress, no_progress
-from dpdistill.networks.training import LARGE, MIXUP, MUON, PAPER, QUICK, Classifier, Training, train_classifier
+from dpdistill.networks.training import (
+    LARGE,
+    MIXUP,
+    MUON,
+    PAPER,
+    PLATEAU,
+    QUICK,
+    Classifier,
+    Training,
+    train_classifier,
+)
 from dpdistill.recipe import choices
 from dpdistill.schema import Schema
 from dpdistill.storage.records import Records
 from dpdistill.storage.test_set import check_test_set
 
-TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
+TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (PLATEAU, QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
 MANY = 20_000
-"""Number of records above which the default training is that of large sets: QUICK would make too few passes."""
+"""Number of records above which the default training is that of large sets: PLATEAU would make too few passes."""
 
 
 def training_for(records: int, name: str | None = None) -> str:
     """Returns the name of the stated training, or the default for a number of records."""
-    return name or ("large" if records > MANY else "quick")
+    return name or ("large" if records > MANY else "plateau")
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ def score_network(
     X: np.ndarray,
     y: np.ndarray,
     schema: Schema,
-    test: Records,
+    test: Records | TestSet,
     *,
     nets: int = 3,
     training: Training = QUICK,
@@ -76,25 +88,68 @@ def score_network(
         DataError: a test set of another shape or other classes, or without records.
         ValueError: nets < 1.
     """
+    training = training.with_flip() if flip else training
+    Y = np.eye(len(schema.classes), dtype=np.float32)[y] if soft_labels is None else soft_labels
+    return score_nets(lambda key: train_classifier(key, X, Y, training), schema, test, nets, seed, progress)
+
+
+def score_nets(
+    train: Callable[[jax.Array], Classifier],
+    schema: Schema,
+    test: Records | TestSet,
+    nets: int,
+    seed: int,
+    progress: Progress,
+    stage: str = "training nets",
+) -> Score:
+    """Returns the test accuracy of networks that differ in their random key.
+
+    Args:
+        train: returns a trained network from its key.
+        schema: schema of the synthetic set.
+        test: records of the same shape and classes; at least one.
+        nets: number of networks, >= 1.
+        seed: seed of the keys.
+        progress: receives the number of networks done.
+        stage: name of the stage of progress.
+
+    Raises:
+        DataError: a test set of another shape or other classes, or without records.
+        ValueError: nets < 1.
+    """
     if nets < 1:
         raise ValueError(f"Expected nets={nets} >= 1.")
-    check_test_set(schema, test)
-    if flip:
-        training = training.with_flip()
-    Y = np.eye(len(schema.classes), dtype=np.float32)[y] if soft_labels is None else soft_labels
-    X_test, y_test = scaled(test)
+    X, y = test_set(schema, test)
     accuracies = []
     for k in range(nets):
-        progress("training nets", k, nets)
-        net = train_classifier(jax.random.fold_in(jax.random.key(seed), k), X, Y, training)
-        accuracies.append(100.0 * accuracy(net, X_test, y_test))
-    progress("training nets", nets, nets)
+        progress(stage, k, nets)
+        accuracies.append(100.0 * accuracy(train(jax.random.fold_in(jax.random.key(seed), k)), X, y))
+    progress(stage, nets, nets)
     return Score(tuple(accuracies))
 
 
-def scaled(test: Records) -> tuple[np.ndarray, np.ndarray]:
-    """Returns all test records with a known label, in [-1, 1]."""
-    return test.take(np.flatnonzero(test.y >= 0))
+class TestSet(NamedTuple):
+    """Held-out records in [-1, 1], (n, h, w, c), and their classes, (n,); read once for all scores."""
+
+    X: np.ndarray
+    y: np.ndarray
+
+
+def test_set(schema: Schema, test: Records | TestSet) -> TestSet:
+    """Returns all test records with a known label, after checking that they fit a synthetic set.
+
+    Raises:
+        DataError: records of another shape or other classes, or no record with a known label.
+    """
+    if isinstance(test, TestSet):
+        return test
+    check_test_set(schema, test)
+    return TestSet(*scaled(test))
+
+
+def scaled(records: Records) -> tuple[np.ndarray, np.ndarray]:
+    """Returns all records with a known label, in [-1, 1]."""
+    return records.take(np.flatnonzero(records.y >= 0))
 
 
 def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:

@@ -60,16 +60,16 @@ class Nets:
     seed: int = 0
 
 
-def image_scores(found: Iterable[Scored], nets: int, training: str) -> dict[str, Any]:
+def image_scores(found: Iterable[Scored], nets: Nets, training: str) -> dict[str, Any]:
     """Returns the scores of a set of images for scores.json.
 
     Args:
         found: the scores.
-        nets: number of independent nets per architecture.
+        nets: trained networks.
         training: name of their training on the set.
     """
-    found = tuple(found)
-    scores: dict[str, Any] = {each.name: each.value for each in found if each.kind == "network"}
-    regressions = {each.name: each.value for each in found if each.kind == "regression"}
-    scores |= {"nets": nets, "training": training, "KRR accuracy, %": regressions}
-    return scores | {each.name: each.value for each in found if each.kind not in ("network", "regression")}
+    scores: dict[str, Any] = {"nets": nets.number, "training": training} if nets.architectures else {}
+    regressions = {}
+    for each in found:
+        (regressions if each.kind == "regression" else scores)[each.name] = each.value
+    return scores | {"KRR accuracy, %": regressions}

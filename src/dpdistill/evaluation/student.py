@@ -8,14 +8,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from dpdistill.evaluation.score import Score, accuracy, scaled
+from dpdistill.evaluation.score import Score, TestSet, score_nets
 from dpdistill.evaluation.teacher import Teacher
 from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.method import Progress, no_progress
-from dpdistill.networks.training import FURTHER, STUDENT, Slopes, Training, train_classifier
+from dpdistill.networks.training import FURTHER, STUDENT, Classifier, Slopes, Training, train_classifier
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
-from dpdistill.storage.test_set import check_test_set
 
 
 class Lesson(NamedTuple):
@@ -56,7 +55,7 @@ def lesson_of(teacher: Teacher, X: np.ndarray, *, slopes: bool = False, progress
 
 def score_student(
     lesson: Lesson,
-    test: Records,
+    test: Records | TestSet,
     *,
     nets: int = 1,
     training: Training = STUDENT,
@@ -90,25 +89,19 @@ def score_student(
         DataError: a test set of another shape.
         ValueError: nets < 1, or a training that learns slopes of a lesson without any.
     """
-    if nets < 1:
-        raise ValueError(f"Expected nets={nets} >= 1.")
     if training.jacobian and lesson.slopes is None:
         raise ValueError(f"Expected a lesson with slopes: the training has jacobian={training.jacobian:g}.")
-    check_test_set(lesson.schema, test)
     training = replace(training.with_flip() if flip else training, scores=True)
     slopes = lesson.slopes if training.jacobian else None
     further = replace(FURTHER.with_flip() if flip else FURTHER, network=training.network)
-    X_test, y_test = scaled(test)
-    accuracies = []
-    for k in range(nets):
-        progress("training students", k, nets)
-        key = jax.random.fold_in(jax.random.key(seed), k)
+
+    def train(key: jax.Array) -> Classifier:
         net = train_classifier(key, lesson.X, lesson.targets, training, slopes)
-        if then is not None:
-            net = train_classifier(jax.random.fold_in(key, 1), *then, further, params=net.params)
-        accuracies.append(100.0 * accuracy(net, X_test, y_test))
-    progress("training students", nets, nets)
-    return Score(tuple(accuracies))
+        if then is None:
+            return net
+        return train_classifier(jax.random.fold_in(key, 1), *then, further, params=net.params)
+
+    return score_nets(train, lesson.schema, test, nets, seed, progress, "training students")
 
 
 def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progress) -> tuple[np.ndarray, Slopes]:

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from dpdistill.evaluation.images import Regressions
-from dpdistill.evaluation.score import Score
-from dpdistill.evaluation.scored import Bars, Nets, Scored, no_bars
+from dpdistill.evaluation.krr import teacher_of
+from dpdistill.evaluation.score import Score, TestSet
+from dpdistill.evaluation.scored import Bars, Nets, no_bars
 from dpdistill.evaluation.student import lesson_of, score_student
-from dpdistill.evaluation.teacher import Teacher, teacher_of
+from dpdistill.evaluation.teacher import Teacher
 from dpdistill.method import Distilled
 from dpdistill.networks.training import SLOPES, STUDENT, Training
 from dpdistill.schema import DataError, Schema
@@ -64,7 +65,7 @@ def student_training(slopes: bool, epochs: int | None) -> Training:
 def taught_networks(
     teacher: tuple[str, Teacher],
     pictures: tuple[str, np.ndarray],
-    test: Records,
+    test: Records | TestSet,
     nets: Nets,
     training: Training,
     *,
@@ -95,19 +96,3 @@ def taught_networks(
                 seed=nets.seed, then=then, progress=bar,
             )  # fmt: skip
         yield network.title, by, score
-
-
-def student_scores(
-    teacher: tuple[str, Teacher],
-    pictures: tuple[str, np.ndarray],
-    test: Records,
-    nets: Nets,
-    training: Training,
-    *,
-    then: tuple[np.ndarray, np.ndarray] | None = None,
-    bars: Bars = no_bars,
-) -> Iterator[Scored]:
-    """Yields the scores of networks trained on a teacher's scores, with the arguments of `taught_networks`."""
-    for title, by, score in taught_networks(teacher, pictures, test, nets, training, then=then, bars=bars):
-        name = f"{title} accuracy, {by}"
-        yield Scored("student", f"{name}, %", round(score.mean, 2), f"{name}: {score.mean:.2f} %", score)

@@ -1,9 +1,9 @@
-"""Scores images by a linear classifier, released or fitted to a set, and measures the classifier's accuracy."""
+"""Scores images by linear classifiers, released or fitted to a set, and measures their accuracy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
-from dpdistill.evaluation.krr import check_krr, linear_classifier
-from dpdistill.evaluation.score import Score, scaled
+from dpdistill.evaluation.score import Score, TestSet, test_set
 from dpdistill.features.apply import along, encode, with_chain_rule
 from dpdistill.features.gamma_correction import GammaCorrected
 from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_object
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot
 from dpdistill.method import Distilled, Progress, no_progress
 from dpdistill.recipe.build import kernel_named, kernel_of, shown
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
-from dpdistill.storage.test_set import check_test_set
 
 RIDGE = 1e-3
 """Default ridge of kernel ridge regression, if the recipe states none."""
@@ -62,7 +59,7 @@ class Teacher:
             raise DataError(f"Expected a classifier of shape {expected}; got {self.classifier.shape}.")
 
     def __call__(self, X: np.ndarray, chunk: int = CHUNK, progress: Progress = no_progress) -> np.ndarray:
-        """Returns scores (n, classes), float32, of images X (n, h, w, c) in [-1, 1].
+        """Returns scores (n, classes) of images X (n, h, w, c) in [-1, 1].
 
         Args:
             X: images of the schema's shape, at least one.
@@ -73,10 +70,7 @@ class Teacher:
             DataError: images of another shape, or no images.
         """
         self._check(X)
-        parts = Chunks(X, chunk)
-        tell = counted(progress, "scores of pictures", len(parts))
-        encoder = self.kernel.encoder
-        return np.concatenate([tell(encode(encoder, part)[:rows]) @ self.classifier for part, rows in parts])
+        return _linear_scores([self], X, chunk, progress, "scores of pictures")[0]
 
     def sloped(
         self,
@@ -120,57 +114,62 @@ class Teacher:
             raise DataError(f"Expected images of shape {('n', *self.schema.shape)}, n >= 1; got {X.shape}.")
 
 
-def teacher_of(
-    X: np.ndarray,
-    y: np.ndarray,
-    schema: Schema,
-    *,
-    kernel: Any,
-    ridge: float,
-    targets: np.ndarray | None = None,
-    chunk: int = CHUNK,
-    progress: Progress = no_progress,
-) -> Teacher:
-    """Returns kernel ridge regression on a synthetic set as a teacher, the same model as in `score_krr`.
+def score_classifiers(
+    teachers: Sequence[Teacher], test: Records | TestSet, *, chunk: int = CHUNK, progress: Progress = no_progress
+) -> list[Score]:
+    """Returns the accuracy of linear classifiers on test records, which are encoded once per feature map.
 
     Args:
-        X: synthetic records in [-1, 1], (m, h, w, c).
-        y: class indices, (m,).
-        schema: schema of the synthetic set.
-        kernel: a feature kernel.
-        ridge: relative to tr(K_ss) / m, >= 0.
-        targets: regression targets, (m, classes); one-hot minus 1 / classes of y by default.
-        chunk: number of records per compiled call; does not change scores.
-        progress: told the number of chunks done.
-
-    Raises:
-        DataError: a kernel without features, or one that does not accept the records.
-        ValueError: a ridge below 0, or a matrix that is not positive definite.
-    """
-    if not isinstance(kernel, FeatureKernel):
-        raise DataError(f"Expected a feature kernel for a teacher; got {kernel!r}.")
-    check_krr(kernel, ridge, schema)
-    Y = one_hot(y, len(schema.classes), np.float64) if targets is None else np.asarray(targets, np.float64)
-    support = Chunks(X, chunk)
-    tell = counted(progress, "kernel ridge regression", len(support))
-    return Teacher(linear_classifier(support, Y, kernel, ridge, tell).astype(np.float32), kernel, schema)
-
-
-def score_classifier(teacher: Teacher, test: Records, *, chunk: int = CHUNK, progress: Progress = no_progress) -> Score:
-    """Returns the accuracy of a released classifier on test records.
-
-    Args:
-        teacher: the classifier.
+        teachers: classifiers of one schema; at least one.
         test: records of the same shape and classes; at least one.
         chunk: number of records per compiled call; does not change scores.
-        progress: told the number of chunks done.
+        progress: receives the number of chunks done.
 
     Raises:
         DataError: a test set that does not fit.
     """
-    check_test_set(teacher.schema, test)
-    X, y = scaled(test)
-    return Score((100.0 * float((teacher(X, chunk, progress).argmax(1) == y).mean()),))
+    X, y = test_set(teachers[0].schema, test)
+    scores = _linear_scores(teachers, X, chunk, progress, "scores of test records")
+    return [Score((100.0 * float((each.argmax(1) == y).mean()),)) for each in scores]
+
+
+def score_classifier(
+    teacher: Teacher, test: Records | TestSet, *, chunk: int = CHUNK, progress: Progress = no_progress
+) -> Score:
+    """Returns the accuracy of a released classifier on test records, as `score_classifiers`."""
+    return score_classifiers([teacher], test, chunk=chunk, progress=progress)[0]
+
+
+def _linear_scores(
+    teachers: Sequence[Teacher], X: np.ndarray, chunk: int, progress: Progress, stage: str
+) -> list[np.ndarray]:
+    """Returns the scores (n, classes) of each classifier; every chunk is encoded once per feature map."""
+    encoders = dict.fromkeys(each.kernel.encoder for each in teachers)
+    parts, scores = Chunks(X, chunk), [[] for _ in teachers]
+    tell = counted(progress, stage, len(encoders) * len(parts))
+    for part, rows in parts:
+        features = {encoder: tell(encode(encoder, part))[:rows] for encoder in encoders}
+        for known, each in zip(scores, teachers, strict=True):
+            known.append(features[each.kernel.encoder] @ each.classifier)
+    return [np.concatenate(each) for each in scores]
+
+
+def check_krr(kernel: Any, ridge: float, schema: Schema) -> None:
+    """Refuses a ridge or kernel that cannot be used on the records, before any computation.
+
+    Raises:
+        DataError: a kernel that does not accept the records.
+        ValueError: a ridge that is not a number >= 0.
+    """
+    if not isinstance(ridge, int | float) or not 0.0 <= ridge < math.inf:
+        raise ValueError(f"Expected ridge={ridge} >= 0.")
+    x = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+    try:
+        shape = jax.eval_shape(kernel, x, x).shape
+    except (TypeError, AttributeError) as error:
+        raise DataError(f"The kernel {kernel!r} cannot be computed ({type(error).__name__}).") from None
+    if shape != (1, 1):
+        raise DataError(f"Expected a kernel of shape (n, m); got {shape} for single records.")
 
 
 def _fields_in(folder: str) -> dict[str, Any]:

@@ -23,6 +23,8 @@ CACHED_IMAGES = 10
 """Images per gradient on a CPU: their activations fit its cache, which halves the time."""
 STEPS_A_CALL = 500
 """Steps of a compiled loop on an accelerator."""
+WINDOW, FALL = 80, 0.2
+"""Steps over which a loss is averaged to see whether it is flat, and the factor of the learning rate where it is."""
 OPTIMISERS = ("sgd", "adam", "muon")
 MUON_RATE = 0.02
 """Largest step of Muon; students learn as much with 0.06, and less with 0.005. Learning rates apply to Adam."""
@@ -48,6 +50,8 @@ class Training:
             (Czarnecki et al., 2017, Sobolev training; Srinivas & Fleuret, 2018, Jacobian matching).
         mixup: a > 0: records and labels are mixed with others of their batch, in a share from Beta(a, a), drawn once
             per step (Zhang et al., 2018, mixup). 0 for none.
+        flat: > 0, for SGD: the learning rate falls when the mean loss of WINDOW steps is not lower by this share, and
+            the training ends when the loss is flat again. 0: no earlier end.
 
     Raises:
         ValueError: another optimiser.
@@ -66,6 +70,7 @@ class Training:
     jacobian: float = 0.0
     mixup: float = 0.0
     most_steps: int = 0
+    flat: float = 0.0
 
     def __post_init__(self) -> None:
         if self.optimiser not in OPTIMISERS:
@@ -84,6 +89,9 @@ QUICK = Training(epochs=200, learning_rate=0.05, schedule="cosine", batch=50, mo
 
 Sets of more than 2,000 records get fewer epochs, in as many steps.
 """
+
+PLATEAU = replace(QUICK, flat=0.03)
+"""QUICK until the loss is flat."""
 
 MIXUP = replace(QUICK, mixup=0.3)
 """QUICK on mixtures of two records: improves accuracy on photographs; about equal on clothes and digits."""
@@ -163,7 +171,15 @@ def optimiser(training: Training, steps: int) -> optax.GradientTransformation:
             adam_weight_decay=decay,
             muon_weight_dimension_numbers=_as_matrices,
         )
-    return optax.chain(optax.add_decayed_weights(decay), optax.sgd(rate, training.momentum))
+    steps_of_sgd = [optax.add_decayed_weights(decay), optax.sgd(rate, training.momentum)]
+    if training.flat:
+        steps_of_sgd += [optax.contrib.reduce_on_plateau(FALL, 1, rtol=training.flat, accumulation_size=WINDOW)]
+    return optax.chain(*steps_of_sgd)
+
+
+def _is_flat(training: Training, opt_state: Any) -> bool:
+    """Returns whether the loss was flat twice: at the full learning rate and at a share of it."""
+    return training.flat > 0 and float(opt_state[-1].scale) < 1.5 * FALL**2
 
 
 def _as_matrices(params: object) -> Any:
@@ -217,13 +233,14 @@ def _gradient(
             jnp.square(outputs - Y).mean(1).sum() + jacobian * jnp.square(slopes.of(gradients) - slopes.gradients).sum()
         )
 
-    return jax.grad(loss)(params)
+    return jax.value_and_grad(loss)(params)
 
 
 @partial(jax.jit, static_argnames=("training", "steps"), donate_argnums=(0, 1))
 def _update(params: Any, opt_state: Any, gradients: list, size: int, training: Training, steps: int) -> tuple:
-    mean = jax.tree.map(lambda *parts: sum(parts) / size, *gradients)
-    updates, opt_state = optimiser(training, steps).update(mean, opt_state, params)
+    loss, mean = jax.tree.map(lambda *parts: sum(parts) / size, *gradients)
+    transformation = optax.with_extra_args_support(optimiser(training, steps))
+    updates, opt_state = transformation.update(mean, opt_state, params, value=loss)
     return optax.apply_updates(params, updates), opt_state
 
 
@@ -301,12 +318,16 @@ def _steps(start: _Start, training: Training) -> Iterator[Classifier]:
         ]
         params, opt_state = _update(params, opt_state, gradients, start.size, training, start.steps)
         yield Classifier(network, params)
+        if (t + 1) % WINDOW == 0 and _is_flat(training, opt_state):
+            return
 
 
 def _in_one_loop(start: _Start, training: Training) -> Classifier:
     """Trains in one compiled loop for an accelerator, which would wait between the small calls of single steps."""
     params, opt_state = start[:2]
     for t in range(0, start.steps, STEPS_A_CALL):
+        if _is_flat(training, opt_state):
+            break
         until = min(t + STEPS_A_CALL, start.steps)
         params, opt_state = _many(
             params, opt_state, t, until, start.key, start.lesson, training, start.size, start.steps

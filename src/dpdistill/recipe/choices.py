@@ -5,7 +5,7 @@ from typing import Literal, get_args
 Strategy = Literal["color", "crop", "cutout", "flip", "scale", "rotate"]
 """Augmentation of DSA."""
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-TRAININGS = ("quick", "mixup", "muon", "paper", "large")
+TRAININGS = ("plateau", "quick", "mixup", "muon", "paper", "large")
 """Ways to train networks on synthetic records."""
 LOSSES = ("squares", "cross-entropy")
 """Losses of the networks that reconstruction attacks."""
