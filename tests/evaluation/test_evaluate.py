@@ -140,7 +140,7 @@ class TestScore:
         assert "flip" not in QUICK.strategies
         assert QUICK.with_flip().strategies == (*QUICK.strategies, "flip")
         others = {"mixup": MIXUP, "muon": MUON, "paper": PAPER, "large": LARGE}
-        assert TRAININGS == {"plateau": PLATEAU, "quick": QUICK, **others}
+        assert {"plateau": PLATEAU, "quick": QUICK, **others} == TRAININGS
         assert (PAPER.epochs, PAPER.learning_rate, PAPER.momentum, PAPER.weight_decay) == (1000, 0.01, 0.9, 5e-4)
         assert 5 * QUICK.epochs <= PAPER.epochs
         assert (PAPER.batch, PAPER.network, PAPER.schedule) == (256, ConvNet(width=128), "step")

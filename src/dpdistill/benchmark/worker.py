@@ -119,11 +119,11 @@ def _distil(run: Run, records: Records, public: PublicImages | None, out: Path) 
     return found if begun == wanted else again()
 
 
-def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
+def _image_scores(run: Run, folder: Path, records: Records) -> Iterator[Score]:
     distilled, how, seed = read_distilled(folder), run.score, run.repeat
     schema, (X, y) = distilled.schema, distilled.train_set
     assert isinstance(schema, Schema)
-    test = test_set(schema, test)
+    test = test_set(schema, records)
     training = TRAININGS[how.training]
     nets = Nets(
         architectures=networks_named(how.architectures, schema), number=how.nets, flip=run.source.mirror, seed=seed
