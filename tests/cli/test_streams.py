@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,18 @@ def test_whatever_jax_raises_without_a_device(monkeypatch, capsys, stated):
     assert terminal.run_app(command) == terminal.REFUSED
     where = "on JAX_PLATFORMS=cuda, which this machine lacks" if stated else "on any device of this machine"
     assert f"Error: JAX cannot compute {where}: set JAX_PLATFORMS=cpu" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, terminal.STOPPED), (signal.SIGTERM, terminal.TERMINATED)])
+def test_a_request_to_end_in_a_callback_of_the_garbage_collector_ends_the_command(number, code):
+    class Collected:
+        def __del__(self):
+            signal.raise_signal(number)
+
+    def command(standalone_mode):
+        Collected()
+        time.sleep(30)
+
+    began = time.monotonic()
+    assert terminal.run_app(command) == code
+    assert time.monotonic() - began < 20

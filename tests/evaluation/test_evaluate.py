@@ -25,6 +25,7 @@ from dpdistill.evaluation import (
     training_for,
 )
 from dpdistill.evaluation.score import accuracy, scaled
+from dpdistill.networks import training
 from dpdistill.networks.convnet import embed_convnet
 from dpdistill.networks.network import ConvNet
 from dpdistill.networks.training import Classifier, _start, train_classifier
@@ -75,6 +76,17 @@ def test_large_sets_take_no_fewer_steps_than_small_ones():
     assert (steps(100, PAPER), steps(2_040, PAPER), steps(2_040, LARGE)) == (1_000, 8_000, 160)
     assert [training_for(n) for n in (10, 20_000, 20_001)] == ["plateau", "plateau", "large"]
     assert training_for(20_001, "mixup") == "mixup"
+
+
+@pytest.mark.parametrize(
+    ("labels", "least", "most"), [(np.full((12, 3), 1 / 3, np.float32), 30, 100), (ONE_HOT, 60, 400)]
+)
+def test_a_training_ends_once_its_loss_is_flat(monkeypatch, labels, least, most):
+    monkeypatch.setattr(training, "WINDOW", 10)
+    how = replace(TINY, epochs=400, flat=0.03)
+    steps = sum(1 for _ in training.training_steps(jax.random.key(0), TOY.X, labels, how))
+    assert least <= steps <= most
+    assert steps % 10 == 0
 
 
 def test_soft_labels_are_labels(trained):

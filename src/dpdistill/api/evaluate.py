@@ -43,9 +43,7 @@ from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.files import require_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpdistill.evaluation.scored import Nets, Scored
+    from dpdistill.evaluation.scored import Nets
     from dpdistill.method import Distilled
     from dpdistill.sources.tables.schema_file import TableFile
     from dpdistill.storage.records import Records
@@ -303,19 +301,15 @@ def _images(
         real = read_real_images(reference.reference, schema, held_out, listener)
     data, training = test_set(schema, records), training_for(len(distilled.train_set[0]), scoring.training)
     more = generate(folder, scoring.generated, distilled, scoring.seed) if scoring.generated else None
-
-    def generated() -> Iterator[Scored]:
-        if more is not None and nets.architectures:
-            softness = 0.0 if distilled.soft_labels is None else softness_in(str(folder))
-            labels = images.generated_labels(more, released, softness, bars)
-            yield from images.generated_scores(more, labels, schema, data, scoring.training, nets, bars)
-
+    softness = 0.0 if more is None or distilled.soft_labels is None else softness_in(str(folder))
     scores = chain(
         images.linear_scores(distilled, released, fits, data, bars),
         images.pixel_scores(distilled, data, classifiers, scoring.seed),
         images.distance_scores(distilled, more, data, kernels, scoring.seed, bars),
         images.network_scores(distilled, data, training, nets, bars),
-        generated(),
+        ()
+        if more is None
+        else images.generated_scores(more, released, softness, schema, data, scoring.training, nets, bars),
     )
     found = listed(scores, listener)
     result = Evaluation(image_scores(found, nets, training), found)

@@ -12,6 +12,15 @@ from dpdistill.schema import DataError
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A folder that distill wrote.")]
 
+IncludeScores = Annotated[
+    bool,
+    typer.Option(
+        "--include-scores",
+        rich_help_panel="Output",
+        help="Add the scores to DIR and its report: not covered by epsilon.",
+    ),
+]
+
 Cap = Annotated[
     float | None,
     typer.Option(hidden=True, rich_help_panel="Privacy", help="Cap of a ledger: an option of `dpdistill budget new`."),

@@ -12,7 +12,7 @@ from dpdistill.api.scoring import HeldOutImages, Networks, Regression
 from dpdistill.api.student import Teaching
 from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
-from dpdistill.cli.options import Folder
+from dpdistill.cli.options import Folder, IncludeScores
 from dpdistill.cli.terminal import give
 
 
@@ -33,14 +33,7 @@ def student(
     networks: Networks,
     regression: Regression,
     held_out: HeldOutImages,
-    include_scores: Annotated[
-        bool,
-        typer.Option(
-            "--include-scores",
-            rich_help_panel="Output",
-            help="Add the scores to DIR and its report: not covered by epsilon.",
-        ),
-    ] = False,
+    include_scores: IncludeScores = False,
 ) -> None:
     """Train networks on a teacher's scores of images, and score the networks on a test set.
 

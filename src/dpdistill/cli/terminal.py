@@ -6,13 +6,14 @@ import json
 import math
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from threading import current_thread, main_thread
+from threading import Timer, current_thread, main_thread
 from typing import Any
 
 import typer
@@ -311,18 +312,28 @@ def run_app(app: Callable[..., Any]) -> int:
 
 @contextmanager
 def _ends_in_order() -> Iterator[None]:
-    """Turns SIGTERM into an exception like Ctrl-C, unless a handler is installed already."""
+    """Turns SIGTERM into an exception like Ctrl-C, unless a handler is installed already.
+
+    Python drops exceptions in callbacks of the garbage collector, such as JAX's: a request to end is repeated.
+    """
 
     def end(*_: object) -> None:
         mode.terminated = True
         raise Terminated
 
+    def repeat(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            return shown(dropped)
+        Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM if mode.terminated else signal.SIGINT]).start()
+
+    shown, sys.unraisablehook = sys.unraisablehook, repeat
     here = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if here:
         signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
+        sys.unraisablehook = shown
         if here:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

@@ -73,15 +73,7 @@ def trained_networks(
 def network_scores(
     distilled: Distilled, test: Records | TestSet, training: str, nets: Nets, bars: Bars
 ) -> Iterator[Scored]:
-    """Yields the scores of networks trained on the set.
-
-    Args:
-        distilled: the set.
-        test: held-out records.
-        training: a name of TRAININGS.
-        nets: networks to train.
-        bars: shows the progress of each.
-    """
+    """Yields the scores of networks trained on the set by a training of TRAININGS, as `trained_networks`."""
     soft, schema = distilled.soft_labels, image_schema(distilled)
     spread = f"mean ± std over {nets.number} nets" if nets.number > 1 else "1 net"
     how = f"{spread}, {training} training{'' if soft is None else ', soft labels'}"
@@ -93,15 +85,7 @@ def network_scores(
 def linear_scores(
     distilled: Distilled, released: Teacher | None, fits: Regressions, test: Records | TestSet, bars: Bars
 ) -> Iterator[Scored]:
-    """Yields the scores of the released classifier and of kernel ridge regression; both encode the test set once.
-
-    Args:
-        distilled: the set.
-        released: the released classifier, or None.
-        fits: kernels and ridges.
-        test: held-out records.
-        bars: shows the progress.
-    """
+    """Yields the scores of the released classifier and of kernel ridge regression; both encode the test set once."""
     support, schema = distilled.support_set, image_schema(distilled)
     linear = {} if released is None else {RELEASED: released}
     how = {name: {"kernel": k, "ridge": ridge, "targets": distilled.targets} for name, (k, ridge) in fits.items()}
@@ -125,38 +109,26 @@ def linear_scores(
 
 def generated_scores(
     images: tuple[np.ndarray, np.ndarray],
-    labels: np.ndarray | None,
+    released: Teacher | None,
+    softness: float,
     schema: Schema,
     test: Records | TestSet,
     training: str | None,
     nets: Nets,
     bars: Bars,
 ) -> Iterator[Scored]:
-    """Yields the scores of networks trained on generated images.
+    """Yields the scores of networks trained on generated images, as `trained_networks`.
 
-    Args:
-        images: generated images in [-1, 1], and their classes.
-        labels: a probability of every class for each image, or None for the classes.
-        schema: of the set.
-        test: held-out records.
-        training: a name of TRAININGS, or None for that of large sets.
-        nets: networks to train.
-        bars: shows the progress of each.
+    The labels are soft if there is a released classifier and the softness is above 0. The default training is "large".
     """
-    how = f"trained on {len(images[1]):,} generated pictures{'' if labels is None else ' with soft labels'}"
+    labels, how = None, f"trained on {len(images[1]):,} generated pictures"
+    if released is not None and softness and nets.architectures:
+        with bars() as bar:
+            labels = soft_labels(released(images[0], progress=bar), images[1], softness)
+        how += " with soft labels"
     how += "" if training is None else f", {training} training"
     for title, score in trained_networks(images, labels, schema, test, TRAININGS[training or "large"], nets, bars):
         yield accuracy_of("generated", f"{title} accuracy, {how}", score)
-
-
-def generated_labels(
-    images: tuple[np.ndarray, np.ndarray], released: Teacher | None, softness: float, bars: Bars
-) -> np.ndarray | None:
-    """Returns soft labels of generated images; None without a released classifier or without softness."""
-    if released is None or not softness:
-        return None
-    with bars() as bar:
-        return soft_labels(released(images[0], progress=bar), images[1], softness)
 
 
 def pixel_scores(distilled: Distilled, test: Records | TestSet, names: Iterable[str], seed: int) -> Iterator[Scored]:

@@ -102,16 +102,7 @@ def score_nets(
     progress: Progress,
     stage: str = "training nets",
 ) -> Score:
-    """Returns the test accuracy of networks that differ in their random key.
-
-    Args:
-        train: returns a trained network from its key.
-        schema: schema of the synthetic set.
-        test: records of the same shape and classes; at least one.
-        nets: number of networks, >= 1.
-        seed: seed of the keys.
-        progress: receives the number of networks done.
-        stage: name of the stage of progress.
+    """Returns the test accuracy of networks that `train` returns from their random keys.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records.
