@@ -562,7 +562,7 @@ def test_refusals_wait_for_nothing_that_takes_seconds(tmp_path, shared):
         ),
         (
             [*scored, "--training", "nosuch"],
-            "Unknown training 'nosuch': choose among quick, mixup, muon, paper, large.",
+            "Unknown training 'nosuch': choose among plateau, quick, mixup, muon, paper, large.",
         ),
         ([*scored, "--kernel", "nosuch"], "Unknown kernel 'nosuch': choose among fc-ntk,"),
         ([*scored, "--distance", "nosuch"], "Unknown distance 'nosuch': choose among fc-ntk,"),
