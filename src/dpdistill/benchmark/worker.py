@@ -123,24 +123,24 @@ def _image_scores(run: Run, folder: Path, test: Records) -> Iterator[Score]:
     distilled, how, seed = read_distilled(folder), run.score, run.repeat
     schema, (X, y) = distilled.schema, distilled.train_set
     assert isinstance(schema, Schema)
-    test = test_set(schema, test)
+    data = test_set(schema, test)
     training = TRAININGS[how.training]
     nets = Nets(
         architectures=networks_named(how.architectures, schema), number=how.nets, flip=run.source.mirror, seed=seed
     )
-    for title, score in trained_networks((X, y), distilled.soft_labels, schema, test, training, nets):
+    for title, score in trained_networks((X, y), distilled.soft_labels, schema, data, training, nets):
         yield _score(title, score.mean, f"{how.training} training, {how.nets} net{'s' * (how.nets > 1)}")
     fits = [regressions(() if name == RECIPE else (name,), None, kernel_in(str(folder))) for name in how.kernels]
     for name, (kernel, ridge) in (fit for each in fits for fit in each.items()):
-        score = score_krr(*distilled.support_set, schema, test, kernel=kernel, ridge=ridge, targets=distilled.targets)
+        score = score_krr(*distilled.support_set, schema, data, kernel=kernel, ridge=ridge, targets=distilled.targets)
         yield _score("KRR", score.mean, f"{name}, ridge {ridge:g}")
     if (released := teacher_in(str(folder), distilled)) is not None:
-        yield _score("released classifier", score_classifier(released, test).mean, "")
+        yield _score("released classifier", score_classifier(released, data).mean, "")
     for name in how.classifiers:
-        score = score_pixels(X, y, schema, test, name=name, seed=seed)
+        score = score_pixels(X, y, schema, data, name=name, seed=seed)
         yield _score(f"{name} on pixels", score.mean, f"{len(X):,} images")
     if how.student is not None:
-        yield from _student_scores(run, how.student, str(folder), distilled, released, test)
+        yield from _student_scores(run, how.student, str(folder), distilled, released, data)
 
 
 def _student_scores(
