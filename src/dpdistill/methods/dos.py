@@ -143,7 +143,7 @@ class DOS(recipe.DOS, Method):
             **known["spaces"][t],
         }
 
-    def known(self, state: object, progress: Progress = no_progress) -> dict[str, Any]:
+    def known(self, state: Any, progress: Progress = no_progress) -> dict[str, Any]:
         """Returns the inputs of `params` for all networks, with centres and directions, which take time."""
         if self._space_bytes(state["pilot"].shape[2:]) > MOST_HELD:
             return {**_network_inputs(state), "spaces": _Spaces(self, state)}

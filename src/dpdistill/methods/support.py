@@ -89,7 +89,7 @@ def kernel_params(kernel: Kernel, X_s: np.ndarray, y: np.ndarray, classes: int, 
     """Returns the params of a KernelGradient, float32."""
     K_ss, slopes = _kernel_and_slopes(kernel, X_s.tobytes(), X_s.shape)
     alpha, inverse = dual(K_ss, y, classes, ridge)
-    return {"X_s": X_s, "alpha": np.float32(alpha), "inverse": np.float32(inverse), "slopes": slopes}
+    return {"X_s": X_s, "alpha": alpha.astype(np.float32), "inverse": inverse.astype(np.float32), "slopes": slopes}
 
 
 @lru_cache(maxsize=1)
