@@ -19,8 +19,8 @@ from dpdistill.schema import DataError
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
     from dpdistill.method import Method, Progress
-    from dpdistill.run.driver import Result
     from dpdistill.run.forecast import Capacity, Outlook
+    from dpdistill.run.result import Result
     from dpdistill.storage.records import Records
     from dpdistill.workers import Workers
 
