@@ -24,7 +24,7 @@ from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.api import run as runs
 from dpdistill.cli import terminal
-from dpdistill.errors import LedgerUnusable
+from dpdistill.errors import DataError, LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
@@ -181,7 +181,7 @@ CASES = (
     (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is an error of the program"),
     (LDPDC, "finish", fails(np.linalg.LinAlgError, "singular"), 6, "singular"),
     (LDPDC, "finish", fails(ModuleNotFoundError, "x", name="sklearn"), 5, "This needs sklearn"),
-    (results, "write_distilled", fails(driver.DataError, "Arrays that do not fit."), 6, "Arrays that do not fit"),
+    (results, "write_distilled", fails(DataError, "Arrays that do not fit."), 6, "Arrays that do not fit"),
     (results, "write_documents", fails(KeyError, "a mistake"), 6, "This is an error of the program"),
     (results, "write_report", fails(*FULL), 5, "No space left on device: /far/x"),
     (results, "write_report", fails(KeyboardInterrupt), 130, "Stopped."),
