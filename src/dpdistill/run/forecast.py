@@ -198,7 +198,7 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
     with clipping.as_tested(), dry_run() as dry:
         asked, first = queries_of(small, counted, SEED), small.init(key, counted)
         compute = fitting(method, counted, asked, schedule, larger=larger)
-        count = Count(method, small, counted, records, schedule, dry, compute)
+        count = Count(method, small, counted, schema, records, schedule, dry, compute)
         held = _bytes(method.init(key, counted))
         state = first
         for stage, (query, params) in zip(method.plan(), asked, strict=True):
