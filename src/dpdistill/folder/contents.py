@@ -65,7 +65,8 @@ def check_contents(
     if training:
         yield _archive(folder, TRAINING, distilled, ("soft_labels",))
     if CLASSIFIER in listed:
-        yield _named_arrays(folder, CLASSIFIER, {"classifier": distilled.classifier})
+        arrays = {"classifier": distilled.classifier, "counts": distilled.counts}
+        yield _named_arrays(folder, CLASSIFIER, {name: array for name, array in arrays.items() if array is not None})
     if GENERATOR in listed:
         yield _generator(folder, distilled, generator_of)
     table = isinstance(distilled.schema, TableSchema)
