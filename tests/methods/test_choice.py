@@ -15,17 +15,21 @@ from dpdistill import run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.evaluation.teacher import kernel_in
 from dpdistill.features.eight_bits import EightBits
+from dpdistill.folder.contents import check_contents
 from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays
 from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.kernels import KERNELS
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.choice import COUNT, Candidates, ChosenQuery, RightlyNamedQuery, class_means, parts_of
 from dpdistill.methods.softmax import SoftmaxQuery, read
+from dpdistill.publish.report import render_report
+from dpdistill.publish.report.folder import read_folder
 from dpdistill.query import Event, Release
 from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP, chosen
 from dpdistill.recipe.methods.dos_kip import DOSKIP
 from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
+from dpdistill.verification import verify
 
 NAMES = ("scatternet", "scatternet-white")
 HUGE = Budget(1000.0)
@@ -231,6 +235,25 @@ def test_a_folder_names_the_chosen_kernel(made, tmp_path):
         with pytest.raises(DataError, match="Expected counts as two or more finite float64 numbers"):
             write_distilled(tmp_path, replace(other, counts=wrong))
     assert json.loads((folder / "shared" / RECIPE).read_text())["fields"]["candidates"] == list(NAMES)
+
+
+def test_a_folder_with_another_number_of_counts_fails(made, tmp_path):
+    folder, _, _ = made
+    verified = verify(folder / "shared", folder / "run")
+    assert verified.passed, verified.lines
+    counts = read_arrays(folder / "shared" / CLASSIFIER)["counts"]
+    name = NAMES[int(np.argmax(counts))]
+    page = render_report(read_folder(folder / "shared"))
+    assert f"{name}: the largest of the released noisy numbers" in page
+    assert f"scatternet {counts[0]:.0f}, scatternet-white {counts[1]:.0f}" in page
+    for number, fields in ((3, {"candidates": [*NAMES]}), (2, {}), (2, {"candidates": [*NAMES, "drawn"]})):
+        write_distilled(tmp_path, replace(read_distilled(folder / "shared"), counts=np.arange(float(number))))
+        (tmp_path / RECIPE).write_text(json.dumps({"fields": fields}))
+        faults = [c.fault for c in check_contents(tmp_path, [CLASSIFIER], lambda *_: None) if c.name == CLASSIFIER]
+        wanted = (
+            f"classifier.npz has {number} counts for the {len(fields.get('candidates', []))} candidates of recipe.json"
+        )
+        assert faults == [None, wanted]
 
 
 def test_a_run_that_stops_after_the_choice_goes_on(tmp_path):

@@ -21,6 +21,7 @@ from dpdistill.folder.layout import (
     SYNTHETIC,
     TRAINING,
     read_labelled,
+    read_object,
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
 from dpdistill.folder.save import folder_names, labelled_arrays, read_distilled
@@ -67,12 +68,22 @@ def check_contents(
     if CLASSIFIER in listed:
         arrays = {"classifier": distilled.classifier, "counts": distilled.counts}
         yield _named_arrays(folder, CLASSIFIER, {name: array for name, array in arrays.items() if array is not None})
+        yield from _choice(folder, distilled)
     if GENERATOR in listed:
         yield _generator(folder, distilled, generator_of)
     table = isinstance(distilled.schema, TableSchema)
     names = {CSV, PARQUET, SCHEMA} if table else {GRID, *_picture_names(distilled)}
     yield from _list_of(names | {SYNTHETIC, RECIPE}, listed)
     yield from (_table(folder, distilled) if table else _pictures(folder, distilled))
+
+
+def _choice(folder: Path, distilled: Distilled) -> Iterator[Content]:
+    """Checks that there is one released count for each candidate of the recipe, and none without candidates."""
+    fields = read_object(folder / RECIPE).get("fields")
+    candidates = fields.get("candidates") or [] if isinstance(fields, dict) else []
+    counts = 0 if distilled.counts is None else len(distilled.counts)
+    if counts != len(candidates):
+        yield Content(CLASSIFIER, f"{CLASSIFIER} has {counts} counts for the {len(candidates)} candidates of {RECIPE}")
 
 
 def _list_of(names: set[str], listed: Collection[str]) -> Iterator[Content]:
