@@ -27,6 +27,7 @@ from dpdistill.publish.report.folder import read_folder
 from dpdistill.query import Event, Release
 from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP, chosen
 from dpdistill.recipe.methods.dos_kip import DOSKIP
+from dpdistill.run.forecast import outlook
 from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
 from dpdistill.verification import verify
@@ -167,6 +168,15 @@ def test_the_choice_costs_its_share():
     cost = [stage.rounds * stage.weight**2 for stage in (first, second, gradients)]
     np.testing.assert_allclose(np.array(cost) / sum(cost), [0.10, 0.05, 0.85], rtol=1e-9)
     assert DecoupledKIP(candidates=NAMES).main_stage == 2
+
+
+def test_the_outlook_is_that_of_the_largest_candidate():
+    sizes = Candidates(tuple(KERNELS[name].encoder for name in NAMES)).sizes(SCHEMA.shape)
+    found = outlook(tiny("decoupled-kip", rounds=60, candidates=NAMES), Budget(1.0), SCHEMA)
+    assert found.coordinates == 3 * max(sizes) < 3 * sum(sizes)
+    plain = outlook(tiny("decoupled-kip", rounds=60), Budget(1.0), SCHEMA)
+    noise = plain.schedule.noise_multipliers[-1] / found.schedule.noise_multipliers[-1]
+    assert noise == pytest.approx(math.sqrt(0.85), rel=1e-3)
 
 
 def test_the_first_of_equal_counts_is_chosen():

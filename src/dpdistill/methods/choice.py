@@ -85,10 +85,20 @@ class ChosenQuery(SoftmaxQuery):
 
     Params: {"W": (D, classes), "kept": (D,), 1 for features of the candidate and 0 for others}, float64.
 
+    Args:
+        most: largest number of features of a candidate.
+
     Guarantee:
         psi_i is a coefficient, as phi_i is in SoftmaxQuery: norm, sum and error_bound are those of that query.
     Source: ours.
     """
+
+    most: int = 0
+
+    @property
+    def signal_numbers(self) -> int:
+        """Numbers of a sum that are not noise alone."""
+        return self.most * self.classes
 
     def contribution(self, params: Any, x: Array, y: Array) -> Array:
         return super().contribution(params["W"], x * params["kept"].astype(x.dtype), y)

@@ -90,7 +90,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
             return RightlyNamedQuery(sizes, encoder), {name: state[name] for name in ("M", "offset")}
         kept = np.zeros(len(W))
         kept[self._part(state)] = 1.0
-        return ChosenQuery(self.clip_norm, W.shape[1], encoder), {"W": W, "kept": kept}
+        most = int(max(state["sizes"]))
+        return ChosenQuery(self.clip_norm, W.shape[1], encoder, most=most), {"W": W, "kept": kept}
 
     def tell(self, state: Any, release: Release) -> Any:
         after = {**state, "round": state["round"] + 1}

@@ -103,7 +103,8 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     plan, stage, classes = method.plan(), method.main_stage, len(schema.classes)
     schedule = calibrate(plan, budget)
     query, params = queries_of(method, schema, seed)[stage]
-    coordinates = math.prod(check_query(query, params, schema))
+    shape = check_query(query, params, schema)
+    coordinates = getattr(query, "signal_numbers", math.prod(shape))
     heard = records_heard(schedule, coordinates, stage)
     known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None)
     if not known.hopeless:
