@@ -23,8 +23,10 @@ from dpdistill.certificate.build import (
     write_certificate,
 )
 from dpdistill.errors import LedgerError
-from dpdistill.folder.layout import RECIPE, UNLISTED
+from dpdistill.folder.layout import MODEL, RECIPE, UNLISTED
 from dpdistill.folder.save import check_output, write_distilled
+from dpdistill.graphs.refusal import NotExported
+from dpdistill.graphs.released import released_model
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.method import Distilled, Method, Progress, no_progress, scratch
@@ -173,7 +175,7 @@ class Result:
         target = output_folder.start(path)
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
-        write_distilled(target, self.distilled)
+        write_distilled(target, self.distilled, self._model())
         content = recipe_content(self.recipe)
         write_atomically(target / RECIPE, lambda file: file.write(content))
         certificate = build_certificate(
@@ -192,6 +194,16 @@ class Result:
         write_report(target)
         output_folder.hand_over(target, path, self.run_dir)
         return path
+
+    def _model(self) -> bytes | None:
+        """Returns the released classifier as an ONNX file; None without a classifier, onnx or a translation."""
+        if self.distilled.classifier is None or self.distilled.encoder is None:
+            return None
+        try:
+            return released_model(self.distilled, self.distilled.encoder)
+        except NotExported as error:
+            LOG.info("%s is not written: %s", MODEL, error)
+            return None
 
 
 def distill(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpdistill.folder.layout import CARD, CERTIFICATE, CROISSANT, DEPLOYMENT, RECIPE, SCHEMA, hash_files
-from dpdistill.publish.export import arrays, hugging_face
+from dpdistill.publish.export import arrays, hugging_face, models
 from dpdistill.publish.export.documents import DOCUMENTS, write_text
 from dpdistill.publish.export.publisher import Publisher
 from dpdistill.publish.report.folder import Folder, read_folder
@@ -63,6 +63,12 @@ FORMATS = {
         ".csv",
         arrays.write_csv,
         "",
+    ),
+    "onnx": Format(
+        "a folder with the released classifier as an ONNX file, a program that runs it, a card, and the certificate",
+        "",
+        models.write_onnx,
+        CARD,
     ),
     "croissant": _document("croissant.json, with the facts that you state", ".json", CROISSANT),
     "registry": _document("deployment.yaml, with the facts that you state", ".yaml", DEPLOYMENT),
