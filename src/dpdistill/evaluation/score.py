@@ -101,8 +101,9 @@ def score_nets(
     seed: int,
     progress: Progress,
     stage: str = "training nets",
+    keep: Callable[[Classifier], None] | None = None,
 ) -> Score:
-    """Returns the test accuracy of networks that `train` returns from their random keys.
+    """Returns the test accuracy of networks that `train` returns from their random keys; `keep` receives each network.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records.
@@ -114,7 +115,10 @@ def score_nets(
     accuracies = []
     for k in range(nets):
         progress(stage, k, nets)
-        accuracies.append(100.0 * accuracy(train(jax.random.fold_in(jax.random.key(seed), k)), X, y))
+        classifier = train(jax.random.fold_in(jax.random.key(seed), k))
+        if keep is not None:
+            keep(classifier)
+        accuracies.append(100.0 * accuracy(classifier, X, y))
     progress(stage, nets, nets)
     return Score(tuple(accuracies))
 

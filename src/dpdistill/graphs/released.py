@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from dpdistill.graphs.refusal import NotExported
@@ -25,13 +26,27 @@ def released_model(distilled: Distilled, encoder: Callable[[Any], Any]) -> bytes
     """
     if distilled.classifier is None or not isinstance(distilled.schema, Schema):
         raise DataError("Expected a set with a released classifier, classifier.npz; it has none.")
+    return _writer().classifier_model(encoder, distilled.classifier, distilled.schema)
+
+
+def function_model(scores: Callable[[Any], Any], schema: Schema) -> bytes:
+    """Returns the ONNX file of a function of images in [-1, 1], such as a network.
+
+    Raises:
+        NotExported: onnx is not installed, or the function has no translation.
+    """
+    return _writer().model_bytes(scores, schema)
+
+
+def _writer() -> ModuleType:
+    """Returns the module that writes ONNX files, imported late because onnx is optional."""
     try:
-        from dpdistill.graphs.classifier import classifier_model
+        from dpdistill.graphs import classifier
     except ModuleNotFoundError as error:
         if error.name != "onnx":
             raise
         raise NotExported(WITHOUT_ONNX) from None
-    return classifier_model(encoder, distilled.classifier, distilled.schema)
+    return classifier
 
 
 def encoder_in(fields: dict[str, Any]) -> Callable[[Any], Any]:

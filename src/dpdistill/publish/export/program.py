@@ -1,12 +1,13 @@
-"""Writes predict.py, which classifies image files by classifier.onnx with NumPy, onnxruntime and Pillow alone."""
+"""Writes predict.py, which classifies image files by an ONNX file with NumPy, onnxruntime and Pillow alone."""
 
 from __future__ import annotations
 
 import inspect
 
+from dpdistill.folder.layout import MODEL
 from dpdistill.publish.export.publisher import Publisher
 from dpdistill.publish.report.folder import Folder
-from dpdistill.schema import Schema
+from dpdistill.schema import AnySchema, Schema
 from dpdistill.storage import straighten
 
 PROGRAM = '''"""Classifies images: python predict.py IMAGE... (pip install numpy onnxruntime pillow).
@@ -25,9 +26,9 @@ from PIL import Image
 {constants}
 
 class Classifier:
-    """The classifier of a folder: scores(X) of images X (n, height, width, channels) in raw values."""
+    """The classifier of this folder: scores(X) of images X (n, height, width, channels) in raw values."""
 
-    def __init__(self, file=Path(__file__).with_name("classifier.onnx")):
+    def __init__(self, file=Path(__file__).with_name({file!r})):
         self.session = onnxruntime.InferenceSession(str(file))
         facts = self.session.get_modelmeta().custom_metadata_map
         self.classes = json.loads(facts["classes"])
@@ -72,15 +73,26 @@ _FUNCTIONS = (straighten._straightened, straighten._affine, straighten._zoom, st
 
 
 def describe(folder: Folder, publisher: Publisher) -> str:
-    """Returns the text of predict.py; classes, bounds and size are read from the model when the program runs.
+    """Returns the text of predict.py for classifier.onnx.
 
     Args:
         folder: contents of a shared folder with classifier.onnx.
         publisher: not used: a program states no facts of a publisher.
     """
-    if not (isinstance(folder.schema, Schema) and folder.schema.straightened):
-        return PROGRAM.format(constants="", functions="", prepared="part")
-    constants = "".join(f"{name} = {getattr(straighten, name)!r}\n" for name in _CONSTANTS)
-    functions = "\n\n".join(inspect.getsource(function) for function in _FUNCTIONS)
-    prepared = "np.stack([_straightened(image) for image in part])"
-    return PROGRAM.format(constants=f"\n{constants}", functions=f"\n\n{functions}", prepared=prepared)
+    return program_of(folder.schema, MODEL)
+
+
+def program_of(schema: AnySchema, file: str) -> str:
+    """Returns the text of predict.py; classes, bounds and size are read from the ONNX file when the program runs.
+
+    Args:
+        schema: states whether images are straightened first.
+        file: name of the ONNX file.
+    """
+    facts = {"file": file, "constants": "", "functions": "", "prepared": "part"}
+    if isinstance(schema, Schema) and schema.straightened:
+        constants = "".join(f"{name} = {getattr(straighten, name)!r}\n" for name in _CONSTANTS)
+        functions = "\n\n".join(inspect.getsource(function) for function in _FUNCTIONS)
+        facts |= {"constants": f"\n{constants}", "functions": f"\n\n{functions}"}
+        facts["prepared"] = "np.stack([_straightened(image) for image in part])"
+    return PROGRAM.format(**facts)
