@@ -19,8 +19,8 @@ def export(
         typer.Option(
             rich_help_panel="Output",
             help="hf (a folder for the Hugging Face Hub), torch (a folder with arrays and a Dataset), csv, "
-            "onnx (the released classifier with its features, in a folder with predict.py), or a document "
-            "with your additions: croissant, registry, card.",
+            "onnx (the released classifier with its features, and predict.py), kit (partner.zip and a page for the "
+            "privacy officer), or a document with your additions: croissant, registry, card.",
         ),
     ],
     out: Annotated[str, typer.Option(rich_help_panel="Output", help="New folder or file to write.")],
