@@ -149,24 +149,25 @@ class Result:
         scores = classifier_scores(distilled, distilled.schema.to_unit(X))
         return scores - scores.mean(1, keepdims=True)
 
-    def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
+    def save(self, folder: str | os.PathLike, overwrite: bool = False, title: str | None = None) -> Path:
         """Writes the folder to share: records, images, recipe, certificate, report, catalogue documents.
 
         Args:
             folder: path of the folder; unless overwrite, it must be empty or not exist.
             overwrite: replace an earlier result of this program.
+            title: heading of the page; its classes by default.
 
         Raises:
             DataError: the folder cannot be written.
         """
         with told(self.payment):
-            path = self._save(folder, overwrite)
+            path = self._save(folder, overwrite, title)
         if self.payment is not None:
             self.payment.saved = path
         LOG.info("%s is written", path)
         return path
 
-    def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
+    def _save(self, folder: str | os.PathLike, overwrite: bool, title: str | None) -> Path:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
             raise DataError(f"Expected an output folder without {self.run_dir}: the owner's folder is never shared.")
@@ -191,7 +192,7 @@ class Result:
         )
         write_certificate(target, certificate)
         write_documents(target)
-        write_report(target)
+        write_report(target, title)
         output_folder.hand_over(target, path, self.run_dir)
         return path
 
