@@ -188,8 +188,9 @@ def score_tables(
         told: receives each score as soon as it is computed, with the share of work done.
 
     Raises:
-        DataError: an unknown positive class, or one of more than two classes; rows that are no table's or do not fit the schema, or none that can be used; a test set with other
-            columns or classes, or without rows; an unknown classifier; scikit-learn is not installed.
+        DataError: an unknown positive class, or one of more than two classes; rows that are no table's or do not fit
+            the schema, or none that can be used; a test set with other columns or classes, or without rows; an unknown
+            classifier; scikit-learn is not installed.
         ValueError: an unknown mode, or a keep that does not fit it.
 
     Source:
