@@ -269,8 +269,9 @@ def test_data_sets_that_cannot_be(tmp_path):
         assert f"Expected data set {name!r} as a name of letters, digits" in refused("benchmark", path, "--out", "o")
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
-    assert "among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, or as a YAML file" in refused(
-        "benchmark", "all", "--out", "o"
+    assert (
+        "among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, medical, or as a YAML file"
+        in refused("benchmark", "all", "--out", "o")
     )
 
 
