@@ -40,7 +40,7 @@ def write_kit(source: Path, to: Path, folder: Folder, publisher: Publisher) -> N
     of DIR.run, no scores, and no file that somebody else put into the folder.
 
     Raises:
-        DataError: a set without a guarantee, which is not to be handed over.
+        DataError: a set without a guarantee, which must not be shared.
     """
     if not read_guarantee(folder.certificate).holds:
         raise DataError("Expected a set with a privacy guarantee for a hand-over kit; this set has none.")
