@@ -28,7 +28,7 @@ def distill(
         str | None,
         typer.Option(
             "--title",
-            rich_help_panel="Output",
+            rich_help_panel=Expert("Output"),
             help="Name of the set, the heading of its page; its classes by default.",
         ),
     ] = None,
