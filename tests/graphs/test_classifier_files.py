@@ -117,6 +117,7 @@ class TestTheFolder:
         assert "classifier.onnx" in json.loads((folder / "certificate.json").read_text())["files"]
         verification = verify(folder)
         assert verification.outcome == "PASSED"
+        assert "for any program; <code>predict.py</code> runs it" in (folder / "report.html").read_text()
         said = {check.name: check.detail for check in verification.checks}
         assert said["predict.py"] == "predict.py agrees with the certificate."
 
