@@ -16,6 +16,7 @@ from dpdistill.folder.layout import (
     GENERATOR,
     GRID,
     IMAGES,
+    MODEL,
     OWNERS,
     PARQUET,
     RECIPE,
@@ -110,7 +111,7 @@ def _resolve(text: str) -> Path:
         raise DataError(f"{show(text)} is a loop of links.") from None
 
 
-def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
+def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: bytes | None = None) -> None:
     """Writes a synthetic set: arrays, and a grid and 8-bit images of the training records, or the table and its schema.
 
     Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed if the new
@@ -121,6 +122,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         folder: the public folder; created if missing.
         distilled: at least one record; all values finite. Images are stored in raw units. Table rows are stored encoded
             in synthetic.npz and with their own columns in synthetic.csv and synthetic.parquet.
+        model: contents of classifier.onnx, or None for a set without it.
 
     Raises:
         DataError: arrays that do not fit the schema, or a folder that cannot be written.
@@ -148,7 +150,10 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         _remove_pictures(path)
         for name, arrays in contents.items():
             npz.write_file(path / name, arrays)
-        for name in {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID} - contents.keys():
+        if model is not None:
+            write_atomically(path / MODEL, lambda file: file.write(model))
+        absent = {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID} | ({MODEL} if model is None else set())
+        for name in absent - contents.keys():
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
