@@ -157,7 +157,8 @@ def test_the_medical_suite_reads_these_layouts_with_persons_as_units(tmp_path):
     chexpert(tmp_path / "CheXpert-v1.0-small")
     parts = {f"{part}_images": np.zeros((4, 28, 28), np.uint8) + i for i, part in enumerate(("train", "val", "test"))}
     labels = {f"{part}_labels": np.array([[0], [1], [0], [1]]) for part in ("train", "val", "test")}
-    np.savez(tmp_path / "pneumoniamnist.npz", **parts, **labels)
+    arrays: dict[str, Any] = {**parts, **labels}
+    np.savez(tmp_path / "pneumoniamnist.npz", **arrays)
     path, medical = read_suite("medical")
     sources = {source.name: source for source in medical.data}
     found = {}
