@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def test_patches_by_hospital(tmp_path):
 
 def test_films_by_finding(tmp_path):
     folder = chexpert(tmp_path / "CheXpert-v1.0-small")
-    options = {"labels": "Pleural Effusion", "channels": 1, "resize": 4}
+    options: dict[str, Any] = {"labels": "Pleural Effusion", "channels": 1, "resize": 4}
     train = load(folder, "train", unit="patient", **options)
     assert train.schema.classes == ("absent", "present")
     assert np.asarray(train.y).tolist() == [1, 0, 0]  # the third film is uncertain
@@ -156,7 +157,8 @@ def test_the_medical_suite_reads_these_layouts_with_persons_as_units(tmp_path):
     chexpert(tmp_path / "CheXpert-v1.0-small")
     parts = {f"{part}_images": np.zeros((4, 28, 28), np.uint8) + i for i, part in enumerate(("train", "val", "test"))}
     labels = {f"{part}_labels": np.array([[0], [1], [0], [1]]) for part in ("train", "val", "test")}
-    np.savez(tmp_path / "pneumoniamnist.npz", **parts, **labels)
+    arrays: dict[str, Any] = {**parts, **labels}
+    np.savez(tmp_path / "pneumoniamnist.npz", **arrays)
     path, medical = read_suite("medical")
     sources = {source.name: source for source in medical.data}
     found = {}
@@ -169,7 +171,7 @@ def test_the_medical_suite_reads_these_layouts_with_persons_as_units(tmp_path):
         "camelyon17": (3, 1, True, (32, 32, 3)),
         "chexpert-effusion": (3, 1, True, (32, 32, 1)),
     }
-    budgets = {run.source.name: run.budget for run in medical.all_runs() if run.epsilon == 1}
+    budgets: dict[str, Any] = {run.source.name: run.budget for run in medical.all_runs() if run.epsilon == 1}
     assert (budgets["camelyon17"].unit, budgets["camelyon17"].rows_per_unit) == ("patient", 500)
     assert (budgets["camelyon17-patches"].unit, budgets["pneumoniamnist"].unit) == (None, None)
 
