@@ -28,15 +28,17 @@ def convert(weights: bytes) -> bytes:
     Raises:
         DataError: a file that holds other things than weights.
     """
-    arrays = {name: np.asarray(array) for name, array in read_weights(weights).items()}
-    nodes: list[Node] = []
+    arrays, nodes = read_weights(weights), list[Node]()
     constants = {"zero": np.zeros((), np.float32), "six": np.full((), 6, np.float32)}
 
     def convolution(x: str, name: str, norm: str, out: str, stride: int = 1, active: bool = True) -> str:
         W = arrays[f"{name}.weight"].astype(np.float64)
-        scale = arrays[f"{norm}.weight"].astype(np.float64) / np.sqrt(arrays[f"{norm}.running_var"] + _EPSILON)
+        factor, offset, mean, variance = (
+            arrays[f"{norm}.{each}"].astype(np.float64) for each in ("weight", "bias", "running_mean", "running_var")
+        )
+        scale = factor / np.sqrt(variance + _EPSILON)
         constants[f"{out}.W"] = (W * scale[:, None, None, None]).astype(np.float32)
-        constants[f"{out}.b"] = (arrays[f"{norm}.bias"] - arrays[f"{norm}.running_mean"] * scale).astype(np.float32)
+        constants[f"{out}.b"] = (offset - mean * scale).astype(np.float32)
         groups = len(W) if W.shape[1] == 1 else 1
         how = {"auto_pad": "SAME_UPPER", "group": groups, "kernel_shape": W.shape[2:], "strides": (stride, stride)}
         made = f"{out}.sum" if active else out
@@ -52,8 +54,10 @@ def convert(weights: bytes) -> bytes:
         if f"{block}._expand_conv.weight" in arrays:
             x = convolution(x, f"{block}._expand_conv", f"{block}._bn0", f"expand{i}")
         x = convolution(x, f"{block}._depthwise_conv", f"{block}._bn1", f"depthwise{i}", stride)
-        adds = stride == 1 and len(arrays[f"{block}._bn2.weight"]) == (0 if i == 0 else len(arrays[f"_blocks.{i - 1}._bn2.weight"]))
-        x = convolution(x, f"{block}._project_conv", f"{block}._bn2", f"project{i}" if adds else f"block{i}", active=False)
+        shape = arrays[f"{block}._project_conv.weight"].shape
+        adds = i > 0 and stride == 1 and shape[0] == arrays[f"_blocks.{i - 1}._project_conv.weight"].shape[0]
+        out = f"project{i}" if adds else f"block{i}"
+        x = convolution(x, f"{block}._project_conv", f"{block}._bn2", out, active=False)
         if adds:
             nodes.append(Node("Add", (x, start), (f"block{i}",)))
             x = f"block{i}"
