@@ -51,7 +51,12 @@ def identity(held: Held, x: Value) -> Value:
 
 def constant_node(held: Held) -> Value:
     """Returns the constant of an attribute."""
-    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+    for name, dtype in (
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
         if name in held:
             return np.asarray(held[name], dtype)
     if "value" not in held:
@@ -146,7 +151,9 @@ def tile(held: Held, x: Value, repeats: Value) -> Value:
     return library(X).tile(X, counts)
 
 
-def slice_(held: Held, x: Value, starts: Value = None, ends: Value = None, axes: Value = None, steps: Value = None) -> Value:
+def slice_(
+    held: Held, x: Value, starts: Value = None, ends: Value = None, axes: Value = None, steps: Value = None
+) -> Value:
     """Returns a part of a value along some axes."""
     X = plain(x)
     first, last = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,10 @@ def _facts(file: Path) -> dict[str, Any]:
         raise DataError(f"The card of {file.name} states another sha256 than the file has, {sha256}.")
     link = _cached(sha256)
     if file.resolve() != link.resolve():
-        try:
+        with suppress(OSError):  # without the link, the file is found only below DPDISTILL_ENCODERS
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(file.resolve())
-        except OSError:  # found again only below DPDISTILL_ENCODERS
-            pass
     lists = {key: tuple(stated[key]) for key in ("mean", "scale", "outputs")}
     numbers = {key: tuple(float(number) for number in lists[key]) for key in ("mean", "scale")}
     return {**stated, **lists, **numbers, "sha256": sha256}
@@ -106,6 +105,7 @@ def read_by_hash(sha256: str, name: str) -> bytes:
         if file.is_file() and digest(file) == sha256:
             return file.read_bytes()
     if content := _converted(sha256):
+        _keep(sha256, content)
         return content
     raise DataError(
         f"Expected the file of the encoder {name} (sha256 {sha256}) on this machine: put it into the folder that "
@@ -114,7 +114,7 @@ def read_by_hash(sha256: str, name: str) -> bytes:
 
 
 def _converted(sha256: str) -> bytes | None:
-    """Returns the file that is made from an installed package, and keeps it; None if it has another hash."""
+    """Returns the file that is made from an installed package; None if it has another hash."""
     from dpdistill.encoders import efficientnet_lite0
 
     for folder in sys.path:
@@ -122,15 +122,15 @@ def _converted(sha256: str) -> bytes | None:
         if not weights.is_file() or digest(weights) != efficientnet_lite0.WEIGHTS:
             continue
         content = efficientnet_lite0.convert(weights.read_bytes())
-        if hashlib.sha256(content).hexdigest() != sha256:
-            return None
-        try:
-            _cached(sha256).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(_cached(sha256), lambda file: file.write(content))
-        except OSError:  # converted again next time
-            pass
-        return content
+        return content if hashlib.sha256(content).hexdigest() == sha256 else None
     return None
+
+
+def _keep(sha256: str, content: bytes) -> None:
+    """Writes a converted file into the user's cache, if it can be written."""
+    with suppress(OSError):
+        _cached(sha256).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_cached(sha256), lambda file: file.write(content))
 
 
 def _folders() -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,7 +94,9 @@ def max_pool(held: Held, x: Value) -> Value:
     """Returns the largest numbers of windows."""
     X = channels_last(x)
     window, steps, pads = _windows(held, X.shape[1:3])
-    return Maps(lax.reduce_window(X, -np.inf, lax.max, window, steps, pads, window_dilation=(1, *_pair(held, "dilations"), 1)))
+    return Maps(
+        lax.reduce_window(X, -np.inf, lax.max, window, steps, pads, window_dilation=(1, *_pair(held, "dilations"), 1))
+    )
 
 
 def average_pool(held: Held, x: Value) -> Value:
@@ -214,7 +215,9 @@ def clip(held: Held, x: Value, low: Value = None, high: Value = None) -> Value:
 
 
 def _number(bound: Any) -> Any:
-    return np.asarray(constant(np.asarray(bound) if isinstance(bound, float) else bound, "a bound"), np.float32).reshape(())
+    return np.asarray(
+        constant(np.asarray(bound) if isinstance(bound, float) else bound, "a bound"), np.float32
+    ).reshape(())
 
 
 def gelu(held: Held, x: Value) -> Value:

@@ -83,7 +83,9 @@ def needed(graph: Graph, outputs: Sequence[str]) -> tuple[Node, ...]:
 def _checked_inputs(graph: Graph, X: jax.Array) -> tuple[str]:
     """Returns the name of the one input, whose shape the images must have."""
     if len(graph.inputs) != 1:
-        raise Refused(f"Expected a network with one input, an image; got {len(graph.inputs)}: a state is an input, too.")
+        raise Refused(
+            f"Expected a network with one input, an image; got {len(graph.inputs)}: a state is an input, too."
+        )
     ((name, shape),) = graph.inputs.items()
     have = (1, X.shape[3], *X.shape[1:3])
     if shape is not None and (len(shape) != 4 or any(s not in (None, h) for s, h in zip(shape, have, strict=True))):

@@ -15,7 +15,13 @@ import numpy as np
 from dpdistill.errors import DataError
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-_TYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8", "IntStorage": "<i4"}
+_TYPES = {
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+}
 _REFUSED = "Expected a file of weights that torch.save wrote in its format without zip; {}."
 
 
@@ -40,20 +46,21 @@ def _tensor(storage: _Storage, offset: int, shape: Any, strides: Any, *_: Any) -
     return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
+_ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+}
+
+
 class _Weights(pickle.Unpickler):
     """An unpickler that finds three harmless names and refuses all others."""
-
-    _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
-        ("collections", "OrderedDict"): OrderedDict,
-        ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    }
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "torch" and name in _TYPES:
             return np.dtype(_TYPES[name])
-        if (module, name) not in self._ALLOWED:
+        if (module, name) not in _ALLOWED:
             raise DataError(_REFUSED.format(f"found {module[:40]}.{name[:40]}, which is no weight"))
-        return self._ALLOWED[module, name]
+        return _ALLOWED[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:
         kind, dtype, key, _, size, _ = pid

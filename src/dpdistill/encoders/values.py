@@ -80,7 +80,9 @@ def limited(shape: Sequence[int]) -> tuple[int, ...]:
         Refused: more numbers than one record may need.
     """
     if any(size < 0 for size in shape) or math.prod(shape) > MOST_NUMBERS:
-        raise Refused(f"Expected at most {MOST_NUMBERS} numbers in a value of one image; got the shape {(*shape,)!s:.60}.")
+        raise Refused(
+            f"Expected at most {MOST_NUMBERS} numbers in a value of one image; got the shape {(*shape,)!s:.60}."
+        )
     return tuple(shape)
 
 

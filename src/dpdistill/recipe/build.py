@@ -7,8 +7,8 @@ from typing import Any
 
 from dpdistill.public_images.image_source import Drawn, PublicImages
 from dpdistill.recipe.earlier_names import current_fields
-from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.encoders import ENCODERS, SideBySide
+from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.kernel_names import name_of_kernel
 from dpdistill.recipe.kernels import FCNTK, KERNELS, FeatureKernel, Kernel
 from dpdistill.recipe.methods import RECIPES, check_method

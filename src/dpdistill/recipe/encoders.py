@@ -45,7 +45,7 @@ class PublicEncoder(Part):
             raise ValueError(f"Expected outputs as 1 to 16 different names; got {self.outputs!r:.80}.")
         if len(self.mean) not in (1, 3) or len(self.scale) != len(self.mean):
             raise ValueError(
-                f"Expected mean and scale as one number for grey or three for colours; got {self.mean} and {self.scale}."
+                f"Expected mean and scale of one number (grey) or three (colours); got {self.mean} and {self.scale}."
             )
 
 

@@ -78,7 +78,9 @@ def name_of_kernel(kernel: Kernel) -> str | None:
     weights = [weight / least for weight, _ in parts]
     if None in names or any(weight.denominator > 1 or weight > 999 for weight in weights):
         return None
-    if to_json(_summed([(int(w), part) for w, (_, part) in zip(weights, parts, strict=True)])) != to_json(kernel.encoder):
+    if to_json(_summed([(int(w), part) for w, (_, part) in zip(weights, parts, strict=True)])) != to_json(
+        kernel.encoder
+    ):
         return None
     return "+".join(f"{name}" if w == 1 else f"{w}*{name}" for w, name in zip(weights, names, strict=True))
 
