@@ -10,6 +10,7 @@ from dpdistill.recipe.earlier_names import current_name
 
 PACKAGE = "dpdistill"
 _PROGRAMS = ("Drawn", "Silhouettes")
+ENCODER = "pre-trained encoder"
 DECLARED, _FILTERS, _ENCODER = "PublicImages", "DrawnNet", "PublicEncoder"
 
 
@@ -51,7 +52,7 @@ def _public_input(value: dict[str, Any]) -> PublicInput | None:
         stated = {key: str(value.get(key) or "not stated") for key in ("name", "source", "licence", "training_data")}
         source = "{name} from {source}, {licence}, trained on {training_data}".format(**stated)
         return PublicInput(
-            kind="pre-trained encoder",
+            kind=ENCODER,
             sha256=sha256,
             source=source,
             declared_by=str(value.get("declared_by") or "nobody"),

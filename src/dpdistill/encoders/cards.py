@@ -100,10 +100,8 @@ def read_by_hash(sha256: str, name: str) -> bytes:
     Raises:
         DataError: no file of this hash where files of encoders lie.
     """
-    places = [_cached(sha256), *(file for folder in _folders() for file in sorted(folder.glob(f"*{ENDING}")))]
-    for file in places:
-        if file.is_file() and digest(file) == sha256:
-            return file.read_bytes()
+    if file := file_by_hash(sha256):
+        return file.read_bytes()
     if content := _converted(sha256):
         _keep(sha256, content)
         return content
@@ -111,6 +109,16 @@ def read_by_hash(sha256: str, name: str) -> bytes:
         f"Expected the file of the encoder {name} (sha256 {sha256}) on this machine: put it into the folder that "
         f"{VARIABLE} names, or name it once with --encoder."
     )
+
+
+def file_by_hash(sha256: str) -> Path | None:
+    """Returns the file with this hash where files of encoders lie; None if there is none.
+
+    Raises:
+        DataError: a file there that cannot be read.
+    """
+    places = [_cached(sha256), *(file for folder in _folders() for file in sorted(folder.glob(f"*{ENDING}")))]
+    return next((file for file in places if file.is_file() and digest(file) == sha256), None)
 
 
 def _converted(sha256: str) -> bytes | None:
