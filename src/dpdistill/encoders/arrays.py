@@ -44,6 +44,11 @@ def _sum(held: Held, *values: Value) -> Value:
     return found
 
 
+def modulo(held: Held, a: Value, b: Value) -> Value:
+    """Returns the rest of a division, with the sign of the divisor, or of the dividend if `fmod` says so."""
+    return elementwise(lambda xp, a, b: (xp.fmod if held.get("fmod", 0) else xp.mod)(a, b), a, b)
+
+
 def identity(held: Held, x: Value) -> Value:
     """Returns the value."""
     return x
@@ -209,8 +214,9 @@ def pad(held: Held, x: Value, pads: Value = None, number: Value = None, axes: Va
 def range_(held: Held, start: Value, stop: Value, step: Value) -> Value:
     """Returns numbers at equal distances."""
     first, last, by = (constant(each, "a range").reshape(()) for each in (start, stop, step))
+    dtype, first, last, by = first.dtype, first.item(), last.item(), by.item()
     limited((max(0, math.ceil((last - first) / by)) if by else -1,))
-    return np.arange(first, last, by).astype(first.dtype)
+    return np.arange(first, last, by).astype(dtype)
 
 
 ARRAYS = {
@@ -238,7 +244,7 @@ ARRAYS = {
     "Mul": by_number(lambda _, a, b: a * b),
     "Div": by_number(_divide),
     "Pow": by_number(lambda xp, a, b: xp.power(a, b)),
-    "Mod": by_number(lambda xp, a, b: xp.mod(a, b)),
+    "Mod": modulo,
     "Neg": by_number(lambda _, a: -a),
     "Abs": by_number(lambda xp, a: xp.abs(a)),
     "Sqrt": by_number(lambda xp, a: xp.sqrt(a)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import jax
@@ -34,7 +36,7 @@ def conv(held: Held, x: Value, W: Value, b: Value = None) -> Value:
         Y = X[:, :: steps[0], :: steps[1]] @ np.ascontiguousarray(W[:, :, 0, 0].T)
     else:
         Y = lax.conv_general_dilated(
-            X, np.ascontiguousarray(W.transpose(2, 3, 1, 0)), steps, pads, rhs_dilation=dilation,
+            X, jnp.asarray(W.transpose(2, 3, 1, 0)), steps, pads, rhs_dilation=dilation,
             dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=group,
         )  # fmt: skip
     return Maps(Y if b is None else Y + b)
@@ -54,7 +56,7 @@ def _depthwise(X: jax.Array, W: np.ndarray, steps: Any, dilation: Any, pads: Pad
         return X[:, top : below : steps[0], left : right : steps[1]]
 
     terms = [shifted(i, j) * W[i, j] for i in range(W.shape[0]) for j in range(W.shape[1])]
-    return sum(terms[1:], terms[0])
+    return reduce(operator.add, terms)
 
 
 def _pair(held: Held, name: str) -> tuple[int, int]:
@@ -255,7 +257,7 @@ def dropout(held: Held, x: Value, ratio: Value = None, training: Value = None) -
     return x
 
 
-def reduce(name: str) -> Any:
+def reduction(name: str) -> Any:
     """Returns the operator that reduces axes by sum, mean, max, min or L2 norm."""
 
     def apply(held: Held, x: Value, axes: Value = None) -> Value:
@@ -313,11 +315,11 @@ LAYERS = {
     "Erf": activation(jax.scipy.special.erf),
     "Softplus": activation(jax.nn.softplus),
     "Mish": activation(lambda x: x * jnp.tanh(jax.nn.softplus(x))),
-    "ReduceMean": reduce("mean"),
-    "ReduceSum": reduce("sum"),
-    "ReduceMax": reduce("max"),
-    "ReduceMin": reduce("min"),
-    "ReduceProd": reduce("prod"),
-    "ReduceL2": reduce("l2"),
+    "ReduceMean": reduction("mean"),
+    "ReduceSum": reduction("sum"),
+    "ReduceMax": reduction("max"),
+    "ReduceMin": reduction("min"),
+    "ReduceProd": reduction("prod"),
+    "ReduceL2": reduction("l2"),
 }
 """Layers by the names of their operators; each takes the attributes, then the inputs."""
