@@ -101,7 +101,7 @@ CASES: dict[str, Graph] = {
 """Graphs by what they do; in each the image has the shape (1, 3, 8, 9), or that of the network."""
 MADE_OF_CONSTANTS = {
     *("Constant", "ConstantOfShape", "Shape", "Size", "Cast", "Range", "Identity", "Gemm", "Sqrt", "Reciprocal", "Log"),
-    *("Equal", "Greater", "Less", "And", "Or", "Not"),
+    *("Ceil", "Equal", "Greater", "Less", "And", "Or", "Not"),
 }
 """Operators that the tests below have."""
 
@@ -149,6 +149,7 @@ def test_constants_are_computed_once_by_numpy():
         ("Identity", [2.0, 4.0], (two,), {}),
         ("Sqrt", [2.0**0.5, 2.0], (two,), {}),
         ("Reciprocal", [0.5, 0.25], (two,), {}),
+        ("Ceil", [2.0, 4.0], (two - F(0.5),), {}),
         ("Log", [np.log(F(2)), np.log(F(4))], (two,), {}),
         ("Div", [3, 1], (np.array([7, 3], I), np.array(2, I)), {}),
         ("Equal", [True, False], (two, np.array(2, F)), {}),

@@ -90,7 +90,8 @@ def cast(held: Held, x: Value) -> Value:
     kind = int(held["to"])
     if kind not in _TYPES:
         raise Refused(f"Expected a Cast to floats, whole numbers or truth values; got the type {kind} of ONNX.")
-    return elementwise(lambda _, x: x.astype(_TYPES[kind]), x)
+    dtype = _TYPES[kind] if kind != 7 or isinstance(x, np.ndarray) else np.int32  # JAX has no longer ones here
+    return elementwise(lambda _, x: x.astype(dtype), x)
 
 
 def reshape(held: Held, x: Value, shape: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from functools import reduce
@@ -74,13 +75,10 @@ def name_of_kernel(kernel: Kernel) -> str | None:
         left, share = left.first, share * (1 - weight)
     parts = [*parts, (share, left)][::-1]
     names = [_short_name(FeatureKernel(part)) for _, part in parts]
-    least = min(weight for weight, _ in parts)
-    weights = [weight / least for weight, _ in parts]
-    if None in names or any(weight.denominator > 1 or weight > 999 for weight in weights):
-        return None
-    if to_json(_summed([(int(w), part) for w, (_, part) in zip(weights, parts, strict=True)])) != to_json(
-        kernel.encoder
-    ):
+    whole = math.lcm(*(weight.denominator for weight, _ in parts))
+    weights = [int(weight * whole) for weight, _ in parts]
+    rebuilt = _summed([(weight, part) for weight, (_, part) in zip(weights, parts, strict=True)])
+    if None in names or max(weights) > 999 or to_json(rebuilt) != to_json(kernel.encoder):
         return None
     return "+".join(f"{name}" if w == 1 else f"{w}*{name}" for w, name in zip(weights, names, strict=True))
 
