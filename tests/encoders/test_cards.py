@@ -5,14 +5,13 @@ import json
 import os
 
 import pytest
-from encoders.networks import CARD, sha256_of, small_cnn, write_encoder
+from contract.encoders import CARD, sha256_of, small_cnn, write_encoder
 
 from dpdistill.encoders import cards
 from dpdistill.encoders.onnx_file import write_graph
 from dpdistill.errors import DataError
-from dpdistill.features.side_by_side import SideBySide
 from dpdistill.recipe.build import from_json, shown
-from dpdistill.recipe.encoders import ENCODERS, PublicEncoder, encoder_named
+from dpdistill.recipe.encoders import ENCODERS, PublicEncoder, SideBySide, encoder_named
 from dpdistill.recipe.fields import to_json
 from dpdistill.recipe.kernel_names import kernel_named, name_of_kernel
 from dpdistill.recipe.kernels import KERNELS, FeatureKernel
@@ -96,9 +95,7 @@ def test_a_card_is_checked(tmp_path, changed, sentence):
 def test_a_card_must_exist_and_be_complete(tmp_path):
     file, card = write_encoder(tmp_path), tmp_path / "small.card.yaml"
     card.write_text("name: small\n")
-    with pytest.raises(
-        DataError, match=r"^Expected size, mean, scale, outputs, source, licence, training_data"
-    ):
+    with pytest.raises(DataError, match=r"^Expected size, mean, scale, outputs, source, licence, training_data"):
         encoder_named(str(file))
     for text in ("- a\n", "a: [", "x" * (cards.MOST_CARD + 1)):
         card.write_text(text)

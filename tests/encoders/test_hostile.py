@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from encoders.networks import OPSET, single, small_cnn
+from contract.encoders import OPSET, single, small_cnn
 
 from dpdistill.encoders.onnx_file import MOST_NODES, Graph, Node, Refused, read_graph, write_graph
 from dpdistill.encoders.program import pooled

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from encoders.networks import single, small_cnn, small_vit
+from contract.encoders import single, small_cnn, small_vit
 
 from dpdistill.encoders.onnx_file import Graph, Refused, read_graph, write_graph
 from dpdistill.encoders.program import OPERATORS, activations, pooled

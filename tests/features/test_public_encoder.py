@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from encoders.networks import small_cnn, small_vit, write_encoder
+from contract.encoders import small_cnn, small_vit, write_encoder
 
 from dpdistill.encoders import cards
 from dpdistill.encoders.cards import read_by_hash
@@ -157,7 +157,5 @@ def test_a_refused_file_is_refused_before_anything_is_paid(tmp_path):
     graph = type(graph)(graph.nodes, graph.constants, {"image": (8, 3, 16, 16)}, graph.outputs, graph.opset)
     encoder = implement(encoder_named(str(write_encoder(tmp_path, graph))), PublicEncoder)
     method = contract.tiny("decoupled-kip", kernel=FeatureKernel(encoder))
-    with pytest.raises(
-        DataError, match=r"^Expected a network of one image \(1, 3, 16, 16\); its input is \(8, 3, 16"
-    ):
+    with pytest.raises(DataError, match=r"^Expected a network of one image \(1, 3, 16, 16\); its input is \(8, 3, 16"):
         method.init(jax.random.key(0), COLOUR)
