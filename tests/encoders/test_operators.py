@@ -2,12 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from contract.encoders import single, small_cnn, small_vit
 
-from dpdistill.encoders.onnx_file import Graph, Refused, read_graph, write_graph
+from dpdistill.encoders.onnx_file import Graph, Refused, read_graph, read_tensor, write_graph
 from dpdistill.encoders.program import OPERATORS, activations, pooled
+from dpdistill.encoders.protobuf import field
 
 F, I = np.float32, np.int64
 RNG = np.random.default_rng(0)
@@ -162,6 +164,33 @@ def test_constants_are_computed_once_by_numpy():
         found = OPERATORS[op]({"opset": 17, "outputs": 1, **held}, *inputs)
         assert isinstance(found, np.ndarray | np.generic), op
         np.testing.assert_array_equal(found, np.array(expected, np.asarray(found).dtype), op)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, ml_dtypes.bfloat16])
+def test_weights_of_another_width_are_computed_in_float32(dtype):
+    graph = small_cnn()
+    constants = {name: W.astype(dtype) for name, W in graph.constants.items()}
+    other = read_graph(write_graph(Graph(graph.nodes, constants, graph.inputs, graph.outputs, graph.opset)))
+    assert {W.dtype for W in other.constants.values()} == {np.dtype(F)}
+    X = image_of(graph)
+    (found,), (expected,) = pooled(other, X, ["features"]), pooled(graph, X, ["features"])
+    assert found.dtype == F
+    np.testing.assert_allclose(found, expected, atol=0.05)
+
+
+def test_numbers_in_lists_of_their_own_are_read():
+    """Writers may put the numbers of a weight into typed fields instead of raw bytes."""
+    start = field(1, 2) + field(8, "W")
+    for kind, held, expected in (
+        (1, field(4, np.array([1.5, -2], "<f4").tobytes()), [1.5, -2]),
+        (11, field(10, np.array([1.5, -2], "<f8").tobytes()), [1.5, -2]),
+        (7, field(7, 5) + field(7, -3), [5, -3]),
+        (6, field(5, b"\x05" + b"\xfd" + b"\xff" * 8 + b"\x01"), [5, -3]),
+        (10, field(5, 0x3E00) + field(5, 0xC000), [1.5, -2]),
+        (9, field(5, 1) + field(5, 0), [True, False]),
+    ):
+        name, array = read_tensor(memoryview(start + field(2, kind) + held))
+        assert (name, array.tolist()) == ("W", expected), kind
 
 
 def test_gemm_by_hand():

@@ -127,7 +127,7 @@ def test_the_second_verifier_agrees(made, capsys):
 def test_a_receiver_without_the_file_learns_what_is_missing(made, tmp_path):
     """In a process of its own, since this one has read the file."""
     folder, file = made
-    command = [sys.executable, "-m", "dpdistill", "evaluate", str(folder), str(folder.parent / "data.npz")]
+    command = [sys.executable, "-m", "dpdistill", "evaluate", str(folder), "--test", str(folder.parent / "data.npz")]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 1
     assert f"Expected the file of the encoder small (sha256 {sha256_of(file)})" in " ".join(run.stderr.split())

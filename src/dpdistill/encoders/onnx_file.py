@@ -187,7 +187,7 @@ def _attribute(message: memoryview) -> tuple[str, Any]:
 
 
 def read_tensor(message: memoryview) -> tuple[str, np.ndarray]:
-    """Returns name and array of a tensor.
+    """Returns name and array of a tensor; floats of any width become float32, in which features are computed.
 
     Raises:
         Refused: data in another file, data of another size than the shape's, or an unknown type.
@@ -221,7 +221,8 @@ def read_tensor(message: memoryview) -> tuple[str, np.ndarray]:
         array = np.array(numbers or [], dtype)
     if array is None or array.size != size:
         raise Refused(f"Expected as many numbers as the shape of a weight says; {name!r:.60} has other ones.")
-    return name, array.reshape(dims)
+    floats = kind in (1, 10, 11, 16)
+    return name, (array.astype(np.float32) if floats else array).reshape(dims)
 
 
 def _value_info(message: memoryview) -> tuple[str, Shape | None]:
