@@ -133,6 +133,7 @@ class RecipeChoice:
     encoder: str | None = option(
         None,
         "A network trained on public data as the kernel: efficientnet-lite0, or FILE.onnx with a card. DIR names it.",
+        expert=True,
     )
 
     def __post_init__(self) -> None:

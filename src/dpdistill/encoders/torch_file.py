@@ -73,7 +73,7 @@ def read_weights(content: bytes) -> dict[str, np.ndarray]:
     """Returns the arrays of a state dict by name.
 
     Args:
-        content: the file in PyTorch's format of before version 1.6: five pickles, then the numbers.
+        content: the file in the format that PyTorch wrote until version 1.5: five pickles, then the numbers.
 
     Raises:
         DataError: another format, an object other than weights, or sizes that contradict the file's.
