@@ -129,7 +129,7 @@ def test_a_receiver_without_the_file_learns_what_is_missing(made, tmp_path):
     folder, file = made
     command = [sys.executable, "-m", "dpdistill", "evaluate", str(folder), "--test", str(folder.parent / "data.npz")]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 1
+    assert run.returncode == 2
     assert f"Expected the file of the encoder small (sha256 {sha256_of(file)})" in " ".join(run.stderr.split())
     assert "Traceback" not in run.stderr
 
