@@ -6,17 +6,16 @@ Programs are compiled to slower code, except those that touch records and those 
 
 import inspect
 import os
-import platform
 import re
 import threading
 import time
-import zlib
 from contextlib import suppress
 from pathlib import Path
 
 import jax
 
 from dpdistill.programs import clipping
+from dpdistill.storage.user_cache import processor
 
 OPTIONS = {
     "xla_cpu_use_fusion_emitters": False,
@@ -86,19 +85,10 @@ def share_programs():
     return True
 
 
-def instructions():
-    """Returns a name of what this processor computes with: a program of another one must not be loaded."""
-    with suppress(OSError):
-        flags = re.search(r"^(flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-        if flags:
-            return f"{platform.machine()}-{zlib.crc32(flags[2].encode()):08x}"
-    return platform.machine()
-
-
 def cache_folder(shared):
     """Returns the folder of compiled programs: one a processor and XLA_FLAGS, and one a worker unless shared."""
     flags = re.sub(r"\W+", "-", os.environ.get("XLA_FLAGS", "")).strip("-") or "default"
-    folder = Path(__file__).parents[1] / "build" / "compiled" / f"{flags}-{instructions()}"
+    folder = Path(__file__).parents[1] / "build" / "compiled" / f"{flags}-{processor()}"
     return folder if shared else folder / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 
 

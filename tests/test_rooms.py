@@ -33,28 +33,21 @@ ROOMS: dict[str, set[str]] = {
     "networks": {"schema", "recipe"},
     "features": {"public_images", "encoders", "recipe", "networks"},
     "kernels": {"recipe", "features", "networks"},
+    "graphs": {"schema", "recipe", "method", "features"},
     "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
     "evaluation": {
         *("schema", "public_images", "recipe", "method", "storage", "folder", "features", "networks"),
         *("kernels", "methods.generator"),
     },
     "attacks": {"recipe", "method", "networks", "kernels"},
-    "publish": {"schema", "recipe", "method", "storage", "sources", "folder", "certificate"},
+    "publish": {"schema", "recipe", "method", "storage", "sources", "folder", "certificate", "graphs"},
 }
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "kernels", "public_images", "sources"}
 ROOMS["run"] -= {"encoders"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "storage", "sources", "folder", "accounting", "methods", "run"}
-ROOMS["verification"] = {
-    "schema",
-    "query",
-    "encoders",
-    "recipe",
-    "folder.contents",
-    "methods",
-    "certificate",
-    "publish",
-}
+ROOMS["verification"] = {"schema", "query", "encoders", "recipe", "method", "folder.contents", "methods", "certificate"}
+ROOMS["verification"] |= {"graphs", "publish"}
 ROOMS[TOP] = {*("errors", "schema", "storage", "sources", "accounting", "methods", "run", "table_distiller")}
 ROOMS[TOP] |= {"verification", "certificate", "ledger", "publish"}
 ROOMS["audits"] = {*ROOMS} - {"table_distiller", "verification", TOP}

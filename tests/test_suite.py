@@ -81,7 +81,7 @@ def test_workers_share_one_folder_of_each_processor_and_flags(monkeypatch):
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw7")
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX2")
     shared = quick_programs.cache_folder(True)
-    assert shared.name == f"xla_cpu_max_isa-AVX2-{quick_programs.instructions()}"
+    assert shared.name == f"xla_cpu_max_isa-AVX2-{quick_programs.processor()}"
     assert quick_programs.cache_folder(False) == shared / "gw7"
     assert not TESTED or quick_programs.SHARED
 

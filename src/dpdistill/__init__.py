@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from dpdistill.methods.dp_ntk import DPNTK as DPNTK
     from dpdistill.methods.dp_sgd import DPSGD as DPSGD
     from dpdistill.publish.export.publisher import Publisher as Publisher
-    from dpdistill.run.driver import Result as Result
+    from dpdistill.run.result import Result as Result
     from dpdistill.schema import Column as Column
     from dpdistill.schema import Schema as Schema
     from dpdistill.schema import TableSchema as TableSchema

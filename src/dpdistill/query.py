@@ -22,6 +22,8 @@ SLACK_TEXT = (
     f"float64 ghost sum, bound E = {ROUNDING_SHARE / 2} clip_norm: noise for a sensitivity of at most 1.001 clip_norm"
 )
 """Sentence in a certificate about the arithmetic of linear queries."""
+PIXELS = 64 * 64 * 3
+"""Values of an image up to which a chunk has its full number of images."""
 MOST_ROWS = 128
 """Most records in one call of a linear query: rounding grows with the length of a sum."""
 
@@ -58,11 +60,17 @@ class Compute:
             raise ValueError(f"Expected 1 <= block={self.block} <= {MOST_ROWS}.")
 
     def units_of(self, query: Query, schema: AnySchema, sampling_prob: float, rows_per_unit: int = 1) -> int:
-        """Returns the number of units in a chunk, each of `rows_per_unit` rows, when a query is answered."""
+        """Returns the number of units in a chunk, each of `rows_per_unit` rows, when a query is answered.
+
+        Images of more than `PIXELS` values have smaller chunks: the programs take them one by one in any case, and the
+        self-tests repeat a chunk some twenty times.
+        """
         full = sampling_prob == 1.0
         rows = self.rows if full and isinstance(schema, TableSchema) else self.chunk
         if isinstance(query, LinearQuery):
             rows = self.block if full else min(rows, MOST_ROWS)
+        if not isinstance(schema, TableSchema):
+            rows //= max(1, schema.dimension // PIXELS)
         return max(1, rows // rows_per_unit)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from dpdistill.certificate.verify import check_certificate
 from dpdistill.schema import DataError
 
 if TYPE_CHECKING:
+    from dpdistill.method import Distilled
     from dpdistill.methods.generator_arrays import GeneratorArrays
 
 
@@ -62,7 +64,8 @@ def _expected(folder: Path, certificate: Certificate, encoder: Path | None) -> E
     of_method["encoders"] = tuple(_encoders(certificate, encoder))
     try:
         shared = read_folder(folder)
-        contents = tuple(check_contents(folder, certificate.files, _generator))
+        is_model = partial(_is_model, shared.recipe)
+        contents = tuple(check_contents(folder, certificate.files, _generator, is_model))
         page = render_report(shared, stated_title(folder)).encode()
         documents = tuple(compare(folder, shared))
     except Exception as error:  # the files are untrusted: an unreadable one is a fault, never a traceback
@@ -102,6 +105,13 @@ def _generator(*stated: Any) -> GeneratorArrays:
     from dpdistill.methods.generator_arrays import GeneratorArrays
 
     return GeneratorArrays.from_arrays(*stated)
+
+
+def _is_model(recipe: dict[str, Any], content: bytes, distilled: Distilled) -> bool:
+    """Returns whether bytes are the ONNX file of a set's classifier; raises DataError if it cannot be made again."""
+    from dpdistill.graphs.released import encoder_in, released_model, same_model
+
+    return same_model(content, released_model(distilled, encoder_in(recipe["fields"])))
 
 
 def _refused(certificate: Certificate) -> str | None:

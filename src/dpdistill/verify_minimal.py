@@ -15,9 +15,9 @@ import numpy as np
 from scipy import special
 
 ATTACK_DELTAS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
-NEVER_LISTED = {"certificate.json", "report.html", "scores.json", "croissant.json", "README.md", "deployment.yaml"}
-LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|classifier|generator)\.npz|schema\.yaml|recipe\.json"
-LOOKS_WRITTEN = (".npz", ".npy", ".csv", ".parquet", ".yaml", ".yml", ".png", ".json", ".html", ".htm")
+DOCUMENTS = {"report.html", "scores.json", "croissant.json", "README.md", "deployment.yaml", "predict.py"}
+LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|schema\.yaml|recipe\.json"
+LOOKS_WRITTEN = (".npz", ".npy", ".onnx", ".csv", ".parquet", ".yaml", ".yml", ".png", ".json", ".html", ".htm")
 
 # Forms: a dict has exactly these fields ({"*": form}: any names), [form] is a list of it, (form,) may be null, a pair
 # bounds a number (a whole one if the pair is), a text is a regular expression, a type a type; else the only value.
@@ -116,7 +116,7 @@ def check_files(folder, certificate):
     for name, sha256 in listed.items():
         need(re.fullmatch(LISTED + r"|images/[^/]+/\d{3,}\.png", name), f"{name!r} must not be listed")
         need(hashlib.sha256(Path(folder, name).read_bytes()).hexdigest() == sha256, f"{name!r} has another SHA-256")
-    for name in sorted(files - listed.keys() - NEVER_LISTED):
+    for name in sorted(files - listed.keys() - DOCUMENTS - {"certificate.json"}):
         picture = re.match(r"images/(.*/)?(?!\.|(Thumbs\.db|desktop\.ini|__MACOSX|@eaDir)$)[^/]+$", name)
         with Path(folder, name).open("rb") as file:
             written = picture or name.lower().endswith(LOOKS_WRITTEN) or file.read(16) == b"SQLite format 3\0"
@@ -291,7 +291,7 @@ def main(folder):
             break
     print("claim:", certificate.get("claim"))
     print("not checked: whether the plan is the recipe's, whether pictures and tables show synthetic.npz, statements")
-    documents = any(Path(folder, name).exists() for name in NEVER_LISTED - {"certificate.json"})
+    documents = any(Path(folder, name).exists() for name in DOCUMENTS)
     print("FAILED" if failed else "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" if documents else "PASSED")
     return 1 if failed else 4 if documents else 0
 

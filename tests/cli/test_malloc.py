@@ -12,7 +12,7 @@ from dpdistill.benchmark import pool
 from dpdistill.cli import malloc
 from dpdistill.cli.benchmark import begin_process
 from dpdistill.cli.malloc import BLOCK, OLDER, STATED
-from dpdistill.cli.terminal import Bar
+from dpdistill.cli.progress import Bar
 
 resource = pytest.importorskip("resource")
 LIBRARY, VERSION = platform.libc_ver()

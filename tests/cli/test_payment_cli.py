@@ -24,13 +24,14 @@ from dpdistill import begin_ledger, run
 from dpdistill.accounting.schedule import Budget
 from dpdistill.api import run as runs
 from dpdistill.cli import terminal
-from dpdistill.errors import LedgerUnusable
+from dpdistill.errors import DataError, LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods import LDPDC
 from dpdistill.private import aggregator
 from dpdistill.private.curator import OUT_OF_MEMORY
 from dpdistill.run import checkpoint, driver, start
+from dpdistill.run import result as results
 from dpdistill.workers import processes, remote_aggregator, worker
 
 COMMAND = sys.modules["dpdistill.cli.distill"]
@@ -180,10 +181,10 @@ CASES = (
     (LDPDC, "finish", fails(ZeroDivisionError, "by zero"), 6, "This is an error of the program"),
     (LDPDC, "finish", fails(np.linalg.LinAlgError, "singular"), 6, "singular"),
     (LDPDC, "finish", fails(ModuleNotFoundError, "x", name="sklearn"), 5, "This needs sklearn"),
-    (driver, "write_distilled", fails(driver.DataError, "Arrays that do not fit."), 6, "Arrays that do not fit"),
-    (driver, "write_documents", fails(KeyError, "a mistake"), 6, "This is an error of the program"),
-    (driver, "write_report", fails(*FULL), 5, "No space left on device: /far/x"),
-    (driver, "write_report", fails(KeyboardInterrupt), 130, "Stopped."),
+    (results, "write_distilled", fails(DataError, "Arrays that do not fit."), 6, "Arrays that do not fit"),
+    (results, "write_documents", fails(KeyError, "a mistake"), 6, "This is an error of the program"),
+    (results, "write_report", fails(*FULL), 5, "No space left on device: /far/x"),
+    (results, "write_report", fails(KeyboardInterrupt), 130, "Stopped."),
 )
 
 
@@ -299,7 +300,7 @@ def test_in_python_the_exception_carries_the_words(tmp_path, monkeypatch):
     assert not hasattr(caught.value, "__notes__")
     result = run.distill(records, method, Budget(1.0), run_dir=tmp_path / "x.run")
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "write_report", fails(*FULL))
+        patch.setattr(results, "write_report", fails(*FULL))
         with pytest.raises(OSError, match="No space left") as caught:
             result.save(tmp_path / "x")
     assert caught.value.__notes__ == [f"{PAID.format(tmp_path / 'x.run')} {RESUME}"]

@@ -22,7 +22,7 @@ from dpdistill.api import run as runs
 from dpdistill.api.prepare import FOR_PHOTOGRAPHS
 from dpdistill.api.reading import check_source
 from dpdistill.api.recipes import build
-from dpdistill.cli import app, listener, terminal
+from dpdistill.cli import app, listener, progress, terminal
 from dpdistill.cli.global_options import with_common_options
 from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.method import Distilled
@@ -238,17 +238,17 @@ def test_a_crash_has_an_exit_code_of_its_own_and_a_traceback(capsys):
 
 
 def test_time_left_is_told_from_a_minute_on():
-    assert terminal.time_left(30.0, 1, 1) == ""
-    assert terminal.time_left(30.0, 1, 3) == ", about 2 minutes left"
-    assert terminal.time_left(3600.0, 1, 3) == ", about 3 hours left"
-    assert terminal.time_left(10.0, 0, 3) == ""
+    assert progress.time_left(30.0, 1, 1) == ""
+    assert progress.time_left(30.0, 1, 3) == ", about 2 minutes left"
+    assert progress.time_left(3600.0, 1, 3) == ", about 3 hours left"
+    assert progress.time_left(10.0, 0, 3) == ""
 
 
 def progress_at(monkeypatch, steps, parts=None):
     """The seconds left that a bar states after each of (seconds on a clock, steps done, their total)."""
     clock, left = iter([now for now, *_ in steps]), []
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
-    bar = terminal.Bar(parts)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    bar = progress.Bar(parts)
     for _, done, total in steps:
         bar("releasing", done, total)
         left.append(list(bar._paces.values())[-1].seconds)
@@ -289,7 +289,7 @@ def test_the_time_left_is_that_of_one_kind_of_step(capsys, monkeypatch):
     np.testing.assert_allclose(np.float64(left[2:30]), 30 - np.arange(2, 30), rtol=1e-9)
     assert left[30:33] == [None, None, None]
     np.testing.assert_allclose(np.float64(left[33:]), 10 * (100 - np.arange(33, 101)), rtol=1e-9)
-    monkeypatch.setattr(terminal, "SAY_EVERY", 20.0)
+    monkeypatch.setattr(progress, "SAY_EVERY", 20.0)
     progress_at(monkeypatch, [(clock[t], t, 100) for t in range(4)], {"releasing": [30, 100]})
     assert capsys.readouterr().err.splitlines()[-1] == "releasing: 2 of 100, about 28 seconds left of the first 30"
 
@@ -463,7 +463,7 @@ def test_a_plan_knows_what_a_ledger_has_left(tmp_path):
 
 
 def test_durations_and_sizes_are_rounded_up():
-    told = [terminal.duration(s) for s in (0.2, 1, 1.5, 59.5, 60, 61, 7199, 7200, 7201)]
+    told = [progress.duration(s) for s in (0.2, 1, 1.5, 59.5, 60, 61, 7199, 7200, 7201)]
     seconds, minutes, hours = told[:4], told[4:7], told[7:]
     assert seconds == ["1 second", "1 second", "2 seconds", "60 seconds"]
     assert minutes == ["1 minute", "2 minutes", "120 minutes"]

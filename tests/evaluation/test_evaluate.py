@@ -84,9 +84,12 @@ def test_large_sets_take_no_fewer_steps_than_small_ones():
 def test_a_training_ends_once_its_loss_is_flat(monkeypatch, labels, least, most):
     monkeypatch.setattr(training, "WINDOW", 10)
     how = replace(TINY, epochs=400, flat=0.03)
-    steps = sum(1 for _ in training.training_steps(jax.random.key(0), TOY.X, labels, how))
+    told = []
+    train_classifier(jax.random.key(0), TOY.X, labels, how, after_step=lambda *t: told.append(t))
+    steps = len(told) - 1
     assert least <= steps <= most
     assert steps % 10 == 0
+    assert told == [*((t, 400) for t in range(1, steps + 1)), (steps, steps)]
 
 
 def test_soft_labels_are_labels(trained):
@@ -136,7 +139,8 @@ class TestScore:
             TOY.X, TOY.y, SCHEMA, toy_records(30, seed=4), nets=2, training=TINY, progress=lambda *s: told.append(s)
         )
         assert score.accuracies == (100.0, 100.0)
-        assert told == [("training nets", k, 2) for k in range(3)]
+        steps = [*range(1, TINY.epochs + 1), TINY.epochs]
+        assert told == [(f"training network {k} of 2", t, TINY.epochs) for k in (1, 2) for t in steps]
 
     def test_nets_are_independent_and_follow_the_seed(self):
         rng = np.random.default_rng(0)

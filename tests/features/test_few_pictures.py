@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpdistill.public_images.image_source import Drawn, ImageSource, PublicImages, Silhouettes
-from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.public_images.pictures import draw_pictures, pictures_for
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (9, 7, 3), (8, 8, 2)])
@@ -15,6 +15,11 @@ def test_few_pictures_are_drawn(n, shape):
     assert X.dtype == np.float32
     assert np.abs(X).max() <= 1
     assert all(len(np.unique(x)) > 10 for x in X)
+
+
+def test_large_pictures_are_fewer():
+    shapes = [(8, 8, 1), (64, 64, 3), (128, 64, 1), (128, 128, 3), (224, 224, 3), (1000, 1000, 1)]
+    assert [pictures_for(shape) for shape in shapes] == [2000, 2000, 1000, 500, 163, 100]
 
 
 def kinds(base):

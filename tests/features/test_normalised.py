@@ -31,7 +31,7 @@ TERMS = 16 + 36 + 70
 
 @pytest.fixture(autouse=True)
 def fewer_pictures(monkeypatch):
-    monkeypatch.setattr(normalised, "PICTURES", 50)
+    monkeypatch.setattr(normalised, "pictures_for", lambda shape: 50)
     normalised._mean.cache_clear()
     yield
     normalised._mean.cache_clear()

@@ -24,7 +24,7 @@ TERMS = 96 + 96 + 400
 
 @pytest.fixture(autouse=True)
 def fewer_pictures(monkeypatch):
-    monkeypatch.setattr(whitening, "PICTURES", 300)
+    monkeypatch.setattr(whitening, "pictures_for", lambda shape: 300)
     whitening._whitening.cache_clear()
     yield
     whitening._whitening.cache_clear()

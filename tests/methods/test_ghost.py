@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from chosen_tests import few
 from contract import EXACT, LINEAR, PLAIN_KERNELS, SCHEMA, exact, make_records
+from contract.methods.ghost import PlainGradient
 
 from dpdistill.features import whitening
 from dpdistill.features.apply import encode_slices, pull_back_slices
@@ -24,7 +25,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import one_hot
 from dpdistill.methods import kip_gradient
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery
-from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, KernelGradient, PlainGradient
+from dpdistill.methods.kip_gradient import CountQuery, FCNTKGradient, FeatureGradient, KernelGradient
 from dpdistill.methods.matching import labels
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.methods.support import fc_ntk_params, feature_params, kernel_params
@@ -320,7 +321,7 @@ class TestRowsStandAlone:
         contract.check_features(kind(ScatterNet(groups=27, normalise=True)), UNIT, 32, 40)
 
     def test_whitened_features(self, monkeypatch):
-        monkeypatch.setattr(whitening, "PICTURES", 50)
+        monkeypatch.setattr(whitening, "pictures_for", lambda shape: 50)
         contract.check_features(WhiteScatterNet(strength=0.987), UNIT, 32, 40)
 
 

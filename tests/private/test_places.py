@@ -60,7 +60,7 @@ def few_pictures(monkeypatch):
     made = (normalised._mean, whitening._whitening)
     monkeypatch.setattr(image_source, "silhouettes", lambda n, shape, seed: pictures.silhouettes(50, shape, seed))
     for module in (normalised, whitening):
-        monkeypatch.setattr(module, "PICTURES", 50)
+        monkeypatch.setattr(module, "pictures_for", lambda shape: 50)
     for function in made:
         function.cache_clear()
     yield
@@ -177,6 +177,12 @@ class TestPlaces:
     def test_block(self, block):
         with pytest.raises(ValueError, match=f"Expected 1 <= block={block} <= 128"):
             Compute(block=block)
+
+    @pytest.mark.parametrize(("side", "chunk", "block"), [(32, 16, 64), (64, 16, 64), (128, 4, 16), (224, 1, 5)])
+    def test_chunks_of_large_images_are_smaller(self, side, chunk, block):
+        queries, schema = (UnitQuery(), SoftmaxQuery(0.1, 3, ScatterNet())), schema_of((side, side, 3))
+        sizes = [Compute(chunk=16).units_of(query, schema, prob) for query in queries for prob in (1.0, 0.5)]
+        assert sizes == [chunk, chunk, block, chunk]
 
 
 @pytest.mark.usefixtures("as_users")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
     from dpdistill.audits.results import MethodAudit, RunAudit, SetAudit, ShadowAudit
     from dpdistill.method import Method
-    from dpdistill.run.driver import Result
+    from dpdistill.run.result import Result
     from dpdistill.storage.records import Records
 
 

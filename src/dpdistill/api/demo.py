@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpdistill.api.listener import SILENT, Listener
 
 if TYPE_CHECKING:
-    from dpdistill.run.driver import Result
+    from dpdistill.run.result import Result
 
 CLASSIFIER = "logistic regression"
 

@@ -63,7 +63,7 @@ OF_IMAGES = frozenset(
         "epochs",
     }
 )
-OF_TABLES = frozenset({"schema", "sql", "reference_sql"})
+OF_TABLES = frozenset({"schema", "sql", "reference_sql", "positive"})
 OF_BOTH = frozenset({"seed", "classifier", "lenient", "reference"})
 """Options by the kind of records that they apply to."""
 Folder = str | os.PathLike
@@ -98,6 +98,7 @@ class Scoring(Networks):
         training: plateau, quick, mixup, muon, paper or large; None for plateau, or large for more than 20,000 records.
         classifier: names of classifiers of tables, single or in lists "LDA,MLP"; "fast" for those that take seconds.
             If empty, a table is scored by all of them and images by none. For images they classify pixels.
+        positive: positive class of a table with two classes; None for the rarer one of the test set.
         generated: number of generated images to train further networks on; 0 for none.
         distance: kernels, or NETWORK=FILE.npz, for Fréchet and kernel distances to the test set.
 
@@ -117,6 +118,11 @@ class Scoring(Networks):
         'Names of classifiers, "LDA,MLP", or fast for those that take seconds. Tables: all twelve by default. '
         "Images: classifiers of pixels, none by default.",
         kind=list[str],
+        panel="Other scores",
+    )
+    positive: str | None = option(
+        None,
+        "Positive class of ROC and PRC, of a table with two classes: the rarer one of the test set by default.",
         panel="Other scores",
     )
     generated: int = option(
@@ -235,7 +241,7 @@ def _table(
     note_left_out(records, "test", listener)
     if reference.reference is not None:
         real = _rows(reference.reference, reference.reference_sql, table_file, strict)
-    how = (names, scoring.seed, listener)
+    how = (names, scoring.positive, scoring.seed, listener)
     scores = table_scores(distilled, records, *how)
     found = (Scored("table", "table", scores.to_json(), scores.listed, scores),)
     if real is None:

@@ -152,7 +152,12 @@ def real_image_scores(
 
 
 def table_scores(
-    training: Distilled | Records, test: Records, names: tuple[str, ...] | None, seed: int, listener: Listener
+    training: Distilled | Records,
+    test: Records,
+    names: tuple[str, ...] | None,
+    positive: str | None,
+    seed: int,
+    listener: Listener,
 ) -> TableScores:
     """Returns the scores of classifiers that are trained on a table; the listener receives them as a table.
 
@@ -160,13 +165,14 @@ def table_scores(
         training: the table.
         test: held-out rows.
         names: names of the classifiers; None for all.
+        positive: positive class of two; None for the rarer one.
         seed: seed of the classifiers.
         listener: receives each score and the tables.
     """
     from dpdistill.evaluation.tables import score_tables
 
     with listener.classifiers() as show:
-        scores = score_tables(training, test, seed=seed, names=names, told=show)
+        scores = score_tables(training, test, seed=seed, names=names, positive=positive, told=show)
     listener.table(scores.header, scores.rows())
     listener.line(scores.text)
     return scores
@@ -177,6 +183,7 @@ def real_table_scores(
     real: Records,
     test: Records,
     names: tuple[str, ...] | None,
+    positive: str | None,
     seed: int,
     listener: Listener,
 ) -> Iterator[Scored]:
@@ -187,6 +194,7 @@ def real_table_scores(
         real: the real rows of the set.
         test: held-out rows.
         names: names of the classifiers; None for all.
+        positive: positive class of two; None for the rarer one.
         seed: seed of the classifiers and of the drawn rows.
         listener: receives each score and the tables.
     """
@@ -196,7 +204,7 @@ def real_table_scores(
     few = random_real(real, distilled.y, seed)
     for what, records in ((f"{len(few):,} random real rows", few), ("all real rows (20,000 at most)", real)):
         listener.line(f"Trained on {what}:")
-        scores = table_scores(records, test, names, seed, listener)
+        scores = table_scores(records, test, names, positive, seed, listener)
         yield Scored("table", what, scores.to_json(), f"Trained on {what}:\n{scores.listed}", scores)
 
 

@@ -15,7 +15,7 @@ from dpdistill.cli.app import app, main
 
 PARTS = frozenset(
     {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "compile_cache", "expand", "global_options"}
-    | {"listener", "malloc", "options", "panels", "streams", "terminal"}
+    | {"listener", "malloc", "options", "panels", "progress", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""
 FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")

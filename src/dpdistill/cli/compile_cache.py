@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
-import zlib
-from contextlib import suppress
-from pathlib import Path
 
-from dpdistill.storage.user_cache import user_cache
+from dpdistill.storage.user_cache import processor, user_cache
 
 FOLDER, LEAST_SECONDS, MOST_BYTES = "JAX_COMPILATION_CACHE_DIR", "0.2", 1 << 30
 """JAX's variable for the folder. Programs that compile faster are not kept; beyond the size the oldest ones go."""
@@ -25,7 +21,7 @@ def keep_compiled_programs() -> None:
     """
     if FOLDER in os.environ or {"audit", "method"} <= {*sys.argv}:
         return
-    folder = user_cache() / "programs" / _processor()
+    folder = user_cache() / "programs" / processor()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
@@ -35,12 +31,3 @@ def keep_compiled_programs() -> None:
     os.environ[FOLDER] = str(folder)
     os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(MOST_BYTES))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", LEAST_SECONDS)
-
-
-def _processor() -> str:
-    """Returns a name of the processor's instructions: a home may be shared by machines that lack each other's."""
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        flags = next(line for line in lines if line.startswith(("flags", "Features")))
-        return f"{platform.machine()}-{zlib.crc32(flags.encode()):08x}"
-    return platform.machine()

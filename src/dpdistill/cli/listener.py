@@ -9,7 +9,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.api.listener import Listener
-from dpdistill.cli.terminal import Bar, give, note, say, say_table, time_left, warn, working
+from dpdistill.cli.progress import Bar, time_left
+from dpdistill.cli.terminal import give, note, say, say_table, warn, working
 from dpdistill.method import Progress
 
 if TYPE_CHECKING:

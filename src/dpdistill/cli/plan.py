@@ -12,7 +12,8 @@ from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
 from dpdistill.cli.options import Cap, refuse_cap
 from dpdistill.cli.panels import Expert
-from dpdistill.cli.terminal import amount, duration, give, note, say, warn
+from dpdistill.cli.progress import duration
+from dpdistill.cli.terminal import amount, give, note, say, warn
 
 
 @expand

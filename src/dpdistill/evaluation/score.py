@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ from dpdistill.networks.training import (
     PAPER,
     PLATEAU,
     QUICK,
+    AfterStep,
     Classifier,
     Training,
     train_classifier,
@@ -82,7 +84,7 @@ def score_network(
         flip: add mirror images to the augmentation: for photographs, never for digits.
         soft_labels: probabilities of the classes for each record, (m, classes), which replace y.
         seed: seed of the nets.
-        progress: receives the number of nets done.
+        progress: receives the number of steps done, for each net.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records.
@@ -90,19 +92,25 @@ def score_network(
     """
     training = training.with_flip() if flip else training
     Y = np.eye(len(schema.classes), dtype=np.float32)[y] if soft_labels is None else soft_labels
-    return score_nets(lambda key: train_classifier(key, X, Y, training), schema, test, nets, seed, progress)
+    return score_nets(
+        lambda key, after_step: train_classifier(key, X, Y, training, after_step=after_step),
+        schema, test, nets, seed, progress,
+    )  # fmt: skip
 
 
 def score_nets(
-    train: Callable[[jax.Array], Classifier],
+    train: Callable[[jax.Array, AfterStep], Classifier],
     schema: Schema,
     test: Records | TestSet,
     nets: int,
     seed: int,
     progress: Progress,
-    stage: str = "training nets",
+    kind: str = "network",
+    keep: Callable[[Classifier], None] | None = None,
 ) -> Score:
-    """Returns the test accuracy of networks that `train` returns from their random keys.
+    """Returns the test accuracy of networks that `train(key, after_step)` returns from their random keys.
+
+    `keep` receives each network.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records.
@@ -113,9 +121,12 @@ def score_nets(
     X, y = test_set(schema, test)
     accuracies = []
     for k in range(nets):
-        progress(stage, k, nets)
-        accuracies.append(100.0 * accuracy(train(jax.random.fold_in(jax.random.key(seed), k)), X, y))
-    progress(stage, nets, nets)
+        net = train(
+            jax.random.fold_in(jax.random.key(seed), k), partial(progress, f"training {kind} {k + 1} of {nets}")
+        )
+        if keep is not None:
+            keep(net)
+        accuracies.append(100.0 * accuracy(net, X, y))
     return Score(tuple(accuracies))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from dpdistill.evaluation.score import Score, TestSet, score_nets
 from dpdistill.evaluation.teacher import Teacher
 from dpdistill.kernels.ridge import centred, standardised
 from dpdistill.method import Progress, no_progress
-from dpdistill.networks.training import FURTHER, STUDENT, Classifier, Slopes, Training, train_classifier
+from dpdistill.networks.training import FURTHER, STUDENT, AfterStep, Classifier, Slopes, Training, train_classifier
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
 
@@ -63,6 +64,7 @@ def score_student(
     then: tuple[np.ndarray, np.ndarray] | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
+    keep: Callable[[Classifier], None] | None = None,
 ) -> Score:
     """Returns the test accuracy of networks trained on a teacher's scores of images, then on a set.
 
@@ -83,7 +85,8 @@ def score_student(
         then: records in [-1, 1], (m, h, w, c), and probabilities of the classes for each, (m, classes), for further
             training by `FURTHER`: the set's signals and the teacher's kernel hold different information.
         seed: seed of the nets.
-        progress: receives the number of nets done.
+        progress: receives the number of steps done on the teacher's scores, for each net.
+        keep: receives each trained net.
 
     Raises:
         DataError: a test set of another shape.
@@ -95,13 +98,13 @@ def score_student(
     slopes = lesson.slopes if training.jacobian else None
     further = replace(FURTHER.with_flip() if flip else FURTHER, network=training.network)
 
-    def train(key: jax.Array) -> Classifier:
-        net = train_classifier(key, lesson.X, lesson.targets, training, slopes)
+    def train(key: jax.Array, after_step: AfterStep) -> Classifier:
+        net = train_classifier(key, lesson.X, lesson.targets, training, slopes, after_step=after_step)
         if then is None:
             return net
         return train_classifier(jax.random.fold_in(key, 1), *then, further, params=net.params)
 
-    return score_nets(train, lesson.schema, test, nets, seed, progress, "training students")
+    return score_nets(train, lesson.schema, test, nets, seed, progress, "student", keep)
 
 
 def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progress) -> tuple[np.ndarray, Slopes]:

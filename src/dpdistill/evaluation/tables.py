@@ -60,6 +60,8 @@ class TableScores:
         training_rows: number of training rows of each classifier.
         keep: kept share of the majority class; 1 in mode honest.
         left_out: names of classifiers whose package is not installed.
+        positive: positive class of ROC and PRC; None for more than two classes.
+        rarer: whether the positive class was chosen as the rarer class of the test set.
     """
 
     mode: str
@@ -69,11 +71,8 @@ class TableScores:
     training_rows: int
     keep: float = 1.0
     left_out: tuple[str, ...] = ()
-
-    @property
-    def positive(self) -> str | None:
-        """Returns the positive class of ROC and PRC, the second of two; None for more classes."""
-        return self.classes[1] if len(self.classes) == 2 else None
+    positive: str | None = None
+    rarer: bool = False
 
     @property
     def mean(self) -> ClassifierScore:
@@ -92,7 +91,8 @@ class TableScores:
         """Returns the description to print with every table of the scores."""
         sentences = [MODES[self.mode].format(keep=self.keep)]
         if self.positive is not None:
-            sentences.append(f"Positive class: {self.positive}.")
+            chosen = ", the rarer one of the test set" if self.rarer else ""
+            sentences.append(f"Positive class: {self.positive}{chosen}.")
         sentences.append(f"Each classifier was trained on {self.training_rows:,} rows.")
         if self.left_out:
             sentences.append(f"Left out, since not installed: {', '.join(self.left_out)}.")
@@ -107,8 +107,9 @@ class TableScores:
         return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Returns one row of texts per classifier, then their mean."""
-        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, self.mean)]
+        """Returns one row of texts per classifier, then the mean of several."""
+        listed = (*self.classifiers, self.mean) if len(self.classifiers) > 1 else self.classifiers
+        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in listed]
 
     @property
     def listed(self) -> str:
@@ -153,6 +154,7 @@ def score_tables(
     keep: float = 1.0,
     seed: int = 0,
     names: Iterable[str] | None = None,
+    positive: str | None = None,
     progress: Progress = no_progress,
     told: Told = untold,
 ) -> TableScores:
@@ -162,7 +164,7 @@ def score_tables(
 
     Synthetic rows are scored as published: decoded to values and categories and encoded again, so that categories are
     exactly one-hot. In mode honest, for two classes, ROC and PRC are the area under the ROC curve and
-    the average precision of the second class's probability (for the linear SVC, of its decision function); for more,
+    the average precision of the positive class's probability (for the linear SVC, of its decision function); for more,
     F1 is that of the predictions, weighted by the classes' test rows, and ROC the mean of one class against the rest.
     A classifier that cannot be fitted (a set with one class, a singular covariance) answers with the most frequent
     class of the set.
@@ -181,12 +183,14 @@ def score_tables(
         keep: share of the test set's majority class that is kept, 0 < keep <= 1; 1 in mode honest.
         seed: seed of the classifiers, the subset of at most 20,000 rows and the undersampling.
         names: names of the classifiers, see `available`; None for all.
+        positive: positive class of two; None for the rarer one of the test set, or the second of equally many.
         progress: receives the number of classifiers done.
         told: receives each score as soon as it is computed, with the share of work done.
 
     Raises:
-        DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
-            columns or classes, or without rows; an unknown classifier; scikit-learn is not installed.
+        DataError: an unknown positive class, or one of more than two classes; rows that are no table's or do not fit
+            the schema, or none that can be used; a test set with other columns or classes, or without rows; an unknown
+            classifier; scikit-learn is not installed.
         ValueError: an unknown mode, or a keep that does not fit it.
 
     Source:
@@ -197,6 +201,7 @@ def score_tables(
     if not isinstance(schema, TableSchema):
         raise DataError(f"Expected training records of a table; got {schema}.")
     X_t, y_t = _test_rows(schema, test)
+    chosen = _positive(schema.classes, y_t, positive)
     majority = int(np.bincount(y_t).argmax())
     X_t, y_t = _undersampled(X_t, y_t, majority, keep, seed)
     if isinstance(training, Distilled):
@@ -212,7 +217,7 @@ def score_tables(
         raise DataError(f"Unknown classifier {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
 
     def score(name: str) -> ClassifierScore:
-        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed)
+        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed, chosen)
 
     metrics, done, scores = _metrics(mode, len(schema.classes)), 0.0, {}
     progress("classifiers", 0, len(asked))
@@ -221,7 +226,20 @@ def score_tables(
         progress("classifiers", len(scores), len(asked))
         told(found, metrics, done / sum(COSTS[name] for name in asked))
     left_out = tuple(name for name in SETTINGS if name not in known)
-    return TableScores(mode, metrics, schema.classes, tuple(scores[name] for name in asked), len(X), keep, left_out)
+    ordered, two = tuple(scores[name] for name in asked), len(schema.classes) == 2
+    stated = {"positive": schema.classes[chosen] if two else None, "rarer": two and positive is None}
+    return TableScores(mode, metrics, schema.classes, ordered, len(X), keep, left_out, **stated)
+
+
+def _positive(classes: tuple[str, ...], y: np.ndarray, stated: str | None) -> int:
+    """Returns the index of the positive class: the stated one, or the rarer one of two in the test set."""
+    if stated is None:
+        first, *others = np.bincount(y, minlength=2)
+        return int(len(classes) == 2 and first >= others[0])
+    if len(classes) != 2 or stated not in classes:
+        wanted = f"{classes[0]!r} or {classes[1]!r}" if len(classes) == 2 else "no class: there are more than two"
+        raise DataError(f"Expected as positive class {wanted}; got {stated!r}.")
+    return classes.index(stated)
 
 
 def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str]) -> Iterable[ClassifierScore]:
@@ -250,12 +268,20 @@ def cores() -> int:
 
 
 def _best_of(
-    name: str, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str, seed: int
+    name: str,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_t: np.ndarray,
+    y_t: np.ndarray,
+    classes: int,
+    mode: str,
+    seed: int,
+    positive: int,
 ) -> ClassifierScore:
     """Returns the score of a classifier; in mode paper the better of two settings for each metric."""
     plain = (False,) if mode == "honest" or not SETTINGS[name] else (False, True)
     variants = [make_classifier(name, seed=seed, rows=len(X), plain=each) for each in plain]
-    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode) for model in variants]
+    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode, positive) for model in variants]
     best = max(tried, key=lambda score: score.values[0])
     values = tuple(map(float, np.max([score.values for score in tried], 0)))
     return ClassifierScore(name, values, best.accuracy, best.fitted)
@@ -323,7 +349,15 @@ def _metrics(mode: str, classes: int) -> tuple[str, ...]:
 
 
 def _score_one(
-    name: str, model: object, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
+    name: str,
+    model: object,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_t: np.ndarray,
+    y_t: np.ndarray,
+    classes: int,
+    mode: str,
+    positive: int,
 ) -> ClassifierScore:
     """Fits and scores one classifier."""
     from sklearn.metrics import f1_score
@@ -333,7 +367,7 @@ def _score_one(
     if scores is None or mode == "paper":
         scores = np.eye(classes)[predicted]
     if classes == 2:
-        values = (_roc(y_t == 1, scores[:, 1]), _prc(y_t == 1, scores[:, 1]))
+        values = tuple(measure(y_t == positive, scores[:, positive]) for measure in (_roc, _prc))
     else:
         f1 = float(f1_score(y_t, predicted, average="weighted", zero_division=0))  # type: ignore[arg-type]
         rocs = [_roc(y_t == k, scores[:, k]) for k in range(classes)]

@@ -10,17 +10,15 @@ import numpy as np
 from jax import Array
 
 from dpdistill.features.unit import signed_power, unit_rows
-from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.public_images.pictures import draw_pictures, pictures_for
 from dpdistill.recipe import features as recipe
-
-PICTURES = 2000
 
 
 class Normalised(recipe.Normalised):
     """Intra-normalisation, centring and power normalisation of features that are channels at positions.
 
         u = x_p / sqrt(|x_p|^2 + floor mean_p |x_p|^2)   at every position p, together of norm 1
-        phi = sign(v) |v|^power,  v = u - mean of u over 2,000 generated images,  of norm 1
+        phi = sign(v) |v|^power,  v = u - mean of u over `pictures_for` generated images,  of norm 1
 
     Features that all images share, and features that are large at one position, use up norm without distinguishing
     classes: noise on a linear classifier is relative to a record's norm.
@@ -64,7 +62,7 @@ class Normalised(recipe.Normalised):
 @lru_cache(maxsize=8)
 def _mean(normalised: Normalised, shape: tuple[int, ...]) -> np.ndarray:
     of = normalised.pictures
-    pictures = draw_pictures(PICTURES, shape, seed=0) if of is None else of.images(shape)
+    pictures = draw_pictures(pictures_for(shape), shape, seed=0) if of is None else of.images(shape)
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         transform = jax.jit(normalised.at_positions)
         parts = [np.asarray(transform(pictures[i : i + 50]), np.float64) for i in range(0, len(pictures), 50)]

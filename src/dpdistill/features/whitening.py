@@ -12,18 +12,17 @@ from jax import Array
 from dpdistill.features.scattering import ScatterNet
 from dpdistill.features.unit import unit_rows
 from dpdistill.public_images.image_source import Drawn, Silhouettes
+from dpdistill.public_images.pictures import pictures_for
 from dpdistill.recipe import features as recipe
 from dpdistill.recipe.parts import implement
-
-PICTURES = 2000
 
 
 class WhiteScatterNet(recipe.WhiteScatterNet):
     """Features phi(x) = P S(x) / ||P S(x)||, P = (Sigma + strength tr(Sigma) / channels I)^-1/2, at every position.
 
-    Sigma is the second moment of a ScatterNet's channels over positions and over 2,000 generated images of overlapping
-    ellipses (`dead_leaves`), or over other generated images: a constant. Noise on a linear classifier is relative to a
-    record's norm, so shrinking features that all records share improves accuracy.
+    Sigma is the second moment of a ScatterNet's channels over positions and over generated images of overlapping
+    ellipses (`dead_leaves`, 2,000 up to 64 x 64 pixels), or over other generated images: a constant. Noise on a linear
+    classifier is relative to a record's norm, so shrinking features that all records share improves accuracy.
 
     Args:
         scattering: the transform, standardised within the record or not.
@@ -58,7 +57,7 @@ def _whitening(
 ) -> np.ndarray:
     """Returns P (channels, channels); channels of all colours."""
     channels = scattering.channels * shape[2]
-    pictures = dead_leaves(shape, PICTURES, seed=0) if of is None else of.images(shape)
+    pictures = dead_leaves(shape, pictures_for(shape), seed=0) if of is None else of.images(shape)
     sigma = np.zeros((channels, channels))
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         transform = jax.jit(scattering.__call__)

@@ -307,23 +307,18 @@ class _Spaces:
 
 
 def _space_of(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns mean and directions of public images in network t; kept, since every step uses them."""
+    """Returns mean and directions of public images in network t, kept in memory or in a file: steps repeat them."""
     if method._space_bytes(shape) <= MOST_HELD or SHAPES_ONLY.get():
         return _new_space(method, key, t, shape)
     kept = kept_rows(SCRATCH.get(), method.networks, (1 + method.subspace, method._dimension(shape)), (method, key))
     if (row := kept.read(t)) is None:
-        centre, directions = _computed_space(method, key, t, shape)
+        centre, directions = _new_space.__wrapped__(method, key, t, shape)
         kept.write(t, row := np.concatenate([centre[None], directions.T]))
     return row[0], row[1:].T
 
 
 @lru_cache(maxsize=256)
 def _new_space(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the same, kept in memory."""
-    return _computed_space(method, key, t, shape)
-
-
-def _computed_space(method: DOS, key: bytes, t: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     params = method._network(np.frombuffer(key, np.uint32), t, shape)
     return principal_directions(params, method._public(shape), method.subspace)
 

@@ -1,4 +1,4 @@
-"""Queries of DP-KIP: the gradient of a record's loss with respect to the support set, in four ways."""
+"""Queries of DP-KIP: the gradient of a record's loss with respect to the support set, in three ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from jax import Array
 
 from dpdistill.kernels.fc_ntk import FCNTK
-from dpdistill.kernels.ridge import solve
 from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
@@ -23,12 +22,6 @@ FLOOR = 2.0**-10
 """Least norm as a share of its terms, so that weights cannot amplify rounding errors."""
 MOST_TERMS = 10**6
 """Largest number of terms: FLOOR^2 = 2^-20 exceeds their rounding errors, 2^-52 each."""
-
-
-def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target: Array) -> Array:
-    """Returns KIP's loss of one record: mean over classes of (k(x, X_s) alpha - target)^2 / 2."""
-    alpha = solve(kernel(X_s, X_s), Y_s, ridge)
-    return jnp.mean(jnp.square(kernel(x[None], X_s)[0] @ alpha - target)) / 2
 
 
 def target_of(y: Array, classes: int, dtype: object) -> Array:
@@ -63,27 +56,6 @@ class CountQuery:
 
     def weighted_sum(self, params: object, coefficients: Array, w: Array) -> Array:
         return w @ coefficients
-
-
-@dataclass(frozen=True)
-class PlainGradient:
-    """Query u = d loss(x, y) / d X_s, by one back-propagation through the support set per record.
-
-    Params: X_s (m, ...), Y_s (m, classes).
-
-    Guarantee: the curator clips the vector itself.
-    """
-
-    clip_norm: float
-    kernel: Any
-    ridge: float
-    by_class: bool = False
-    encoder: None = None
-
-    def contribution(self, params: Any, x: Array, y: Array) -> Array:
-        X_s, Y_s = params["X_s"], params["Y_s"]
-        target = target_of(y, Y_s.shape[1], X_s.dtype)
-        return jax.grad(lambda X_s: loss_of(self.kernel, X_s, Y_s, self.ridge, x, target))(X_s).ravel()
 
 
 @dataclass(frozen=True)

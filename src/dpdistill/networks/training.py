@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -19,6 +18,8 @@ from dpdistill.networks.augment import augment_each
 from dpdistill.networks.network import ConvNet, Network
 
 CONVNET = ConvNet()
+AfterStep = Callable[[int, int], None]
+"""after_step(done, steps): called after each step of a training; at its end done == steps, also if that is early."""
 CACHED_IMAGES = 10
 """Images per gradient on a CPU: their activations fit its cache, which halves the time."""
 STEPS_A_CALL = 500
@@ -245,7 +246,13 @@ def _update(params: Any, opt_state: Any, gradients: list, size: int, training: T
 
 
 def train_classifier(
-    key: Array, X: np.ndarray, Y: np.ndarray, training: Training, slopes: Slopes | None = None, params: object = None
+    key: Array,
+    X: np.ndarray,
+    Y: np.ndarray,
+    training: Training,
+    slopes: Slopes | None = None,
+    params: object = None,
+    after_step: AfterStep = lambda done, steps: None,
 ) -> Classifier:
     """Returns a network trained on records X (n, h, w, c) in [-1, 1] with rows Y (n, classes) of labels or scores.
 
@@ -256,14 +263,19 @@ def train_classifier(
         training: the training settings.
         slopes: derivatives of the scores, if known; used if training.jacobian is above 0.
         params: parameters of a network to train further; None draws new ones.
+        after_step: called with the number of steps done and of all steps.
 
     Raises:
         ValueError: slopes with another augmentation than mirror images, with mixup, or without scores.
     """
     start = _start(key, X, Y, training, slopes, params)
     if jax.default_backend() != "cpu":
-        return _in_one_loop(start, training)
-    (trained,) = deque(_steps(start, training), maxlen=1)
+        return _in_one_loop(start, training, after_step)
+    done, trained = 0, Classifier(training.network, start.params)
+    for after in _steps(start, training):
+        done, trained = done + 1, after
+        after_step(done, start.steps)
+    after_step(done, done)
     return trained
 
 
@@ -322,9 +334,10 @@ def _steps(start: _Start, training: Training) -> Iterator[Classifier]:
             return
 
 
-def _in_one_loop(start: _Start, training: Training) -> Classifier:
+def _in_one_loop(start: _Start, training: Training, after_step: AfterStep) -> Classifier:
     """Trains in one compiled loop for an accelerator, which would wait between the small calls of single steps."""
     params, opt_state = start[:2]
+    until = 0
     for t in range(0, start.steps, STEPS_A_CALL):
         if _is_flat(training, opt_state):
             break
@@ -332,6 +345,8 @@ def _in_one_loop(start: _Start, training: Training) -> Classifier:
         params, opt_state = _many(
             params, opt_state, t, until, start.key, start.lesson, training, start.size, start.steps
         )
+        after_step(until, start.steps)
+    after_step(until, until)
     return Classifier(training.network, params)
 
 

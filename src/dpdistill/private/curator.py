@@ -108,11 +108,8 @@ class Curator(Unshown):
             except CuratorError as error:
                 return type(error)(str(error))
             except Exception as error:
-                return (
-                    OutOfMemory(OUT_OF_MEMORY.format(t))
-                    if is_out_of_memory(error)
-                    else Unanswered(UNANSWERED.format(t))
-                )
+                full = is_out_of_memory(error)
+                return OutOfMemory(OUT_OF_MEMORY.format(t)) if full else Unanswered(UNANSWERED.format(t))
             try:
                 return self._ledger.commit(t, self._schedule.event(t), value, stddev)
             except LedgerError as error:

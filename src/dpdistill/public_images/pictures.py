@@ -14,6 +14,16 @@ MOST_KEPT = 2000
 """Number of cached scenes, 12 kB each, for repeated requests of the same number and seed."""
 BLOCK = 1000
 """Scenes that are in float32 at a time, 49 MB."""
+MANY, FEWEST = 2000, 100
+"""Largest and smallest number of generated images from which a constant of features is computed."""
+
+
+def pictures_for(shape: tuple[int, ...]) -> int:
+    """Returns the number of generated images (h, w, c) for a mean or second moment: fewer of large ones.
+
+    Up to 64 x 64 pixels it is 2,000; above, so many that all together have as many pixels, and at least 100.
+    """
+    return min(MANY, max(FEWEST, MANY * SIDE**2 // (shape[0] * shape[1])))
 
 
 def draw_pictures(n: int, shape: tuple[int, ...], seed: int) -> np.ndarray:

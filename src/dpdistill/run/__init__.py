@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpdistill.recipe.saved import check_private, recipe_of
-    from dpdistill.run.driver import Result, distill, distill_without_privacy, finish_again, run_rounds
+    from dpdistill.run.driver import distill, distill_without_privacy, finish_again, run_rounds
+    from dpdistill.run.result import Result
     from dpdistill.run.start import check_ledger
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -21,7 +22,9 @@ from dpdistill.run.non_private import plain_rows, shape_of
 from dpdistill.schema import AnySchema
 
 ROUNDS = 12
-"""Rounds of a stage that are counted, the others as their mean: some methods do more in every tenth."""
+"""Rounds of a stage that are counted, the others as the mean of those after the first: some do more in every tenth."""
+LONG = 3.0
+"""Seconds in Python and NumPy after which no further round is counted."""
 STEPS = {"steps": 8, "generator_steps": 8}
 """Steps of `finish` that are counted, by the field that states them; then three times as many."""
 LESSON = {"taught": 5, "pictures": 64}
@@ -38,7 +41,8 @@ class Count:
     Args:
         method: the method.
         small: the same with few networks that learn between two rounds, from few pictures.
-        schema: of the records.
+        schema: of the records whose work is counted.
+        whole: of the run's records, which may be larger images.
         records: how many.
         schedule: the noise of every round; None without a guarantee.
         dry: counts the programs.
@@ -50,12 +54,14 @@ class Count:
         method: Method,
         small: Method,
         schema: AnySchema,
+        whole: AnySchema,
         records: int,
         schedule: Schedule | None,
         dry: DryRun,
         compute: Compute,
     ) -> None:
-        self.method, self.small, self.schema, self.dry, self.compute = method, small, schema, dry, compute
+        self.method, self.small, self.schema, self.whole = method, small, schema, whole
+        self.dry, self.compute = dry, compute
         self.private, self.rows = schedule is not None, 1 if schedule is None else schedule.budget.rows_per_unit
         self.units = records / self.rows
         self.starting = self.encoding = self.releasing = NOTHING
@@ -65,10 +71,8 @@ class Count:
 
     def stage(self, stage: Stage, query: Query, params: Params, state: Any) -> Any:
         """Adds the work of a stage; returns the state after those of its rounds that were counted."""
-        size, linear = (
-            self.compute.units_of(query, self.schema, stage.sampling_prob, self.rows),
-            isinstance(query, LinearQuery),
-        )
+        size = self.compute.units_of(query, self.whole, stage.sampling_prob, self.rows)
+        linear = isinstance(query, LinearQuery)
         places = size * self.rows
         if self.private:
             shape = check_query(query, params, self.schema, size=places, rows_per_unit=self.rows)
@@ -148,14 +152,22 @@ class Count:
             method.ask(state)
             return method.tell(state, Release(t, value, 1.0, None))
 
-        counted = min(stage.rounds, ROUNDS)
-        for i in range(counted):
+        later, began = [], time.process_time()
+        for i in range(min(stage.rounds, ROUNDS)):
             t, before = self.rounds + i, state
             step = self._warm if i == 0 else self.dry.of
             state, work = step(lambda: told(self.small, before, t))  # noqa: B023 - called at once
-            self._add(work, stage.rounds / counted)
-            if i in (0, counted - 1):
+            if i == 0:
+                self._add(work)
                 self._add(self._lesson(lambda method: told(method, before, t)))  # noqa: B023
+            else:
+                later.append(work)
+            if later and time.process_time() - began > LONG:
+                break
+        for work in later:
+            self._add(work, (stage.rounds - 1) / len(later))
+        if later:
+            self._add(self._lesson(lambda method: told(method, before, t)))
         self.rounds += stage.rounds
         return state
 

@@ -11,44 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.certificate.build import (
-    NO_NOISE,
-    NOT_STATED,
     OF_THE_RELEASES,
-    build_certificate,
-    recipe_content,
-    write_certificate,
 )
 from dpdistill.errors import LedgerError
-from dpdistill.folder.layout import RECIPE, UNLISTED
-from dpdistill.folder.save import check_output, write_distilled
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
-from dpdistill.method import Distilled, Method, Progress, no_progress, scratch
-from dpdistill.methods.support import classifier_scores
+from dpdistill.method import Method, Progress, no_progress, scratch
 from dpdistill.private.aggregator import LocalAggregator
 from dpdistill.private.checks import check_query
 from dpdistill.private.curator import Curator
 from dpdistill.private.noise import Entropy, SystemEntropy
 from dpdistill.programs.self_test import PASSED
-from dpdistill.publish.export import write_documents
-from dpdistill.publish.report import write_report
 from dpdistill.query import Compute, LinearQuery, Params, Query, Release
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.saved import changed_releases, check_kind, check_private, recipe_of, slack_of
-from dpdistill.run import output_folder
 from dpdistill.run.argument_types import check_given, method_for
 from dpdistill.run.checkpoint import Store
 from dpdistill.run.fit import fitting
 from dpdistill.run.non_private import NonPrivateCurator
 from dpdistill.run.payment import Payment, told
+from dpdistill.run.result import Result
 from dpdistill.run.serialize import releases_id
 from dpdistill.run.start import check_ledger, check_unit, open_ledger, queries_of
-from dpdistill.schema import AnySchema, DataError, schema_from_json
-from dpdistill.storage.atomic import write_atomically
+from dpdistill.schema import AnySchema, schema_from_json
 from dpdistill.storage.memory import Memory
 from dpdistill.storage.records import Records
 from dpdistill.workers import Workers
@@ -71,127 +59,6 @@ class Parts:
 
 
 USUAL = Parts()
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A distilled set and the facts about its run.
-
-    Args:
-        distilled: the synthetic set.
-        recipe: method, fields, seed, origin and references.
-        schedule: the paid schedule; None without a guarantee.
-        noise: origin of the noise; None without noise.
-        run_dir: the owner's folder of the run, or None.
-        slack: sentence about rounding in the queries; None if they round nothing.
-        backend: hardware and software that computed the releases, in words.
-        self_test: the checks before the first release, in words.
-        releases: id shared by all sets made from the same releases; None if unknown.
-        payment: payment of the run; None if this process paid nothing.
-    """
-
-    distilled: Distilled
-    recipe: dict
-    schedule: Schedule | None
-    noise: str | None
-    run_dir: Path | None = None
-    slack: str | None = None
-    backend: str = NOT_STATED
-    self_test: str = NOT_STATED
-    releases: str | None = None
-    payment: Payment | None = None
-
-    def __repr__(self) -> str:
-        spent = "infinite" if self.schedule is None else f"{self.schedule.budget.epsilon:g}"
-        size = f"{len(self.y)} records of {len(self.distilled.schema.classes)} classes"
-        return f"Result({self.recipe['method']}, {size}, epsilon={spent})"
-
-    @property
-    def X(self) -> np.ndarray:
-        """Synthetic records in the schema's raw units: images (m, h, w, c), float32, or rows (m, columns), float64."""
-        return self.distilled.schema.from_unit(self.distilled.X)
-
-    @property
-    def y(self) -> np.ndarray:
-        """Class indices, (m,), int32."""
-        return self.distilled.y
-
-    @property
-    def train_set(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (X, y) for training models, in raw units: the tiles if images are cut into tiles, else X and y."""
-        X, y = self.distilled.train_set
-        return self.distilled.schema.from_unit(X), y
-
-    @property
-    def epsilon(self) -> float:
-        """Returns the spent epsilon at the budget's delta; infinite without a guarantee."""
-        return float("inf") if self.schedule is None else self.schedule.epsilon()
-
-    def teacher(self, X: np.ndarray) -> np.ndarray:
-        """Returns the released classifier's scores for any images, from which other models can learn.
-
-        Args:
-            X: images in the schema's raw units, (n, h, w, c), n >= 1; public images, or the receiver's own.
-
-        Returns:
-            (n, classes), float32, centred over the classes: post-processing, at no further cost.
-
-        Raises:
-            ValueError: the method released no classifier, or images of another shape.
-        """
-        distilled = self.distilled
-        if distilled.classifier is None:
-            raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
-        if np.ndim(X) != 1 + len(distilled.schema.shape) or np.shape(X)[1:] != distilled.schema.shape or not len(X):
-            raise ValueError(f"Expected images of shape {('n', *distilled.schema.shape)}, n >= 1; got {np.shape(X)}.")
-        scores = classifier_scores(distilled, distilled.schema.to_unit(X))
-        return scores - scores.mean(1, keepdims=True)
-
-    def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
-        """Writes the folder to share: records, images, recipe, certificate, report, catalogue documents.
-
-        Args:
-            folder: path of the folder; unless overwrite, it must be empty or not exist.
-            overwrite: replace an earlier result of this program.
-
-        Raises:
-            DataError: the folder cannot be written.
-        """
-        with told(self.payment):
-            path = self._save(folder, overwrite)
-        if self.payment is not None:
-            self.payment.saved = path
-        LOG.info("%s is written", path)
-        return path
-
-    def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
-        path = check_output(folder, overwrite)
-        if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
-            raise DataError(f"Expected an output folder without {self.run_dir}: the owner's folder is never shared.")
-        if output_folder.ends(path, self.run_dir):
-            return path
-        target = output_folder.start(path)
-        for stale in UNLISTED:
-            (target / stale).unlink(missing_ok=True)
-        write_distilled(target, self.distilled)
-        content = recipe_content(self.recipe)
-        write_atomically(target / RECIPE, lambda file: file.write(content))
-        certificate = build_certificate(
-            target,
-            schedule=self.schedule,
-            recipe=self.recipe,
-            schema=self.distilled.schema,
-            noise=self.noise or NO_NOISE,
-            slack=self.slack,
-            backend=self.backend,
-            self_test=self.self_test,
-            releases=self.releases,
-        )
-        write_certificate(target, certificate)
-        write_documents(target)
-        write_report(target)
-        output_folder.hand_over(target, path, self.run_dir)
-        return path
 
 
 def distill(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from contract.data import SCHEMA, make_records, toy_records
 from contract.methods.small import SCATTER, asked, flattened, tiny
 from contract.private.curators import make_curator
 from contract.private.linear import check_linear_is_plain, check_linear_sensitivity, contributions, rows_of
+from jax import Array
 
 from dpdistill.kernels.fc_ntk import FCNTK
 from dpdistill.kernels.feature import FeatureKernel
-from dpdistill.kernels.ridge import one_hot
-from dpdistill.methods.kip_gradient import PlainGradient
+from dpdistill.kernels.ridge import one_hot, solve
+from dpdistill.methods.kip_gradient import target_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.programs.jaxprs import Refused
 from dpdistill.programs.self_test import check_rows
@@ -24,6 +27,33 @@ from dpdistill.schema import Schema
 KERNELS = {"features": SCATTER, "fc-ntk": FCNTK(), "fc-ntk of depth 2": FCNTK(2)}
 PLAIN_KERNELS = {"plain features": FeatureKernel(flattened), "plain fc-ntk": FCNTK()}
 LINEAR = ("softmax", "class sums", "softmax less means", *KERNELS)
+
+
+def loss_of(kernel: Any, X_s: Array, Y_s: Array, ridge: float, x: Array, target: Array) -> Array:
+    """Returns KIP's loss of one record: mean over classes of (k(x, X_s) alpha - target)^2 / 2."""
+    alpha = solve(kernel(X_s, X_s), Y_s, ridge)
+    return jnp.mean(jnp.square(kernel(x[None], X_s)[0] @ alpha - target)) / 2
+
+
+@dataclass(frozen=True)
+class PlainGradient:
+    """Query u = d loss(x, y) / d X_s, by one back-propagation through the support set per record.
+
+    Params: X_s (m, ...), Y_s (m, classes).
+
+    Guarantee: the curator clips the vector itself.
+    """
+
+    clip_norm: float
+    kernel: Any
+    ridge: float
+    by_class: bool = False
+    encoder: None = None
+
+    def contribution(self, params: Any, x: Array, y: Array) -> Array:
+        X_s, Y_s = params["X_s"], params["Y_s"]
+        target = target_of(y, Y_s.shape[1], X_s.dtype)
+        return jax.grad(lambda X_s: loss_of(self.kernel, X_s, Y_s, self.ridge, x, target))(X_s).ravel()
 
 
 @lru_cache(maxsize=2)
@@ -38,7 +68,7 @@ def linear_queries(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
 
 @lru_cache(maxsize=2)
 def plain_gradients(schema: Schema = SCHEMA) -> dict[str, tuple[Any, Any]]:
-    """What DP-KIP asks with any other kernel."""
+    """The gradients by one back-propagation through the support set per record, which DP-KIP's queries stand for."""
     images, classes = support_images(schema), len(schema.classes)
     params = {"X_s": images, "Y_s": one_hot(np.repeat(np.arange(classes), 2), classes)}
     return {name: (PlainGradient(1e-6, kernel, 1e-3), params) for name, kernel in PLAIN_KERNELS.items()}
