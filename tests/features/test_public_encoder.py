@@ -9,7 +9,7 @@ from contract.encoders import small_cnn, small_vit, write_encoder
 
 from dpdistill.encoders import cards
 from dpdistill.encoders.cards import read_by_hash
-from dpdistill.encoders.onnx_file import read_graph
+from dpdistill.encoders.onnx_file import Graph, Node, read_graph
 from dpdistill.encoders.program import pooled
 from dpdistill.errors import DataError
 from dpdistill.features.eight_bits import EightBits
@@ -98,6 +98,21 @@ def test_weights_that_make_infinite_features_contribute_nothing(tmp_path):
 def test_removing_a_record_changes_no_bit_of_another(name, chunk, request):
     encoder = request.getfixturevalue(name)
     contract.check_features(encoder, COLOUR, chunk, min(2 * chunk + 1, 11))
+
+
+def test_a_sum_over_the_batch_is_of_one_record(tmp_path):
+    """Records that are computed in one piece share nothing, though the graph adds up its batch."""
+    nodes = (
+        Node("ReduceSum", ("x", "first"), ("s",), {"keepdims": 1}),
+        Node("Add", ("x", "s"), ("z",)),
+        Node("Conv", ("z", "W"), ("y",)),
+    )
+    constants = {"first": np.array([0]), "W": small_cnn().constants["W1"]}
+    graph = Graph(nodes, constants, {"x": (None, 3, None, None)}, {"y": None}, 17)
+    encoder = implement(encoder_named(str(write_encoder(tmp_path, graph, outputs=["y"]))), PublicEncoder)
+    X = images(8)
+    np.testing.assert_allclose(encoder(X), np.concatenate([encoder(x[None]) for x in X]), rtol=1e-4, atol=1e-6)
+    contract.check_features(encoder, COLOUR, 5, 11)
 
 
 @pytest.mark.parametrize("name", ["encoder", "attention"])

@@ -21,11 +21,11 @@ MOST_FEATURES = 2**16
 
 
 def activations(graph: Graph, X: jax.Array, outputs: Sequence[str]) -> list[jax.Array]:
-    """Returns the named values of a graph for images X (n, h, w, channels), in ONNX's order of axes.
+    """Returns the named values of a graph for one image X (1, h, w, channels), in ONNX's order of axes.
 
     Args:
         graph: the network.
-        X: images as the network expects them.
+        X: an image as the network expects it.
         outputs: names of outputs or of inner values.
 
     Raises:
@@ -96,14 +96,20 @@ def _checked_inputs(graph: Graph, X: jax.Array) -> tuple[str]:
 def pooled(graph: Graph, X: jax.Array, outputs: Sequence[str]) -> list[jax.Array]:
     """Returns the named values as vectors of every image, (n, d) each: maps and tokens become their means.
 
+    The graph is that of one image, mapped over the images: no operation, not even a sum over the batch, mixes images.
+
     Raises:
         Refused: values that are no vectors, tokens or maps of one image.
     """
+    return jax.vmap(lambda x: _pooled(graph, x[None], outputs))(X)
+
+
+def _pooled(graph: Graph, X: jax.Array, outputs: Sequence[str]) -> list[jax.Array]:
     found = activations(graph, X, outputs)
     for name, value in zip(outputs, found, strict=True):
-        if value.ndim not in (2, 3, 4) or value.shape[0] != len(X) or not jnp.issubdtype(value.dtype, jnp.floating):
+        if value.ndim not in (2, 3, 4) or value.shape[0] != 1 or not jnp.issubdtype(value.dtype, jnp.floating):
             raise Refused(f"Expected {name!r:.60} as vectors, tokens or maps of an image; got the shape {value.shape}.")
-    means = [value if value.ndim == 2 else value.mean(1 if value.ndim == 3 else (2, 3)) for value in found]
-    if sum(value.shape[1] for value in means) > MOST_FEATURES:
-        raise Refused(f"Expected at most {MOST_FEATURES} features; got {sum(value.shape[1] for value in means)}.")
+    means = [value[0] if value.ndim == 2 else value.mean((0, 1) if value.ndim == 3 else (0, 2, 3)) for value in found]
+    if sum(value.shape[0] for value in means) > MOST_FEATURES:
+        raise Refused(f"Expected at most {MOST_FEATURES} features; got {sum(value.shape[0] for value in means)}.")
     return means
