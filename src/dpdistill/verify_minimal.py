@@ -47,11 +47,17 @@ GAUSSIAN = {"kind": str, "part": "all", "rounds": (1, 1_000_000), "noise_multipl
 EVENTS = {"composition": {"kind": str, "part": "all", "events": list}, "gaussian": GAUSSIAN,
           "poisson-gaussian": GAUSSIAN | {"sampling_prob": (5e-324, 1 - 2**-53)}}
 DRAWN = ("generated images", None, "program {kind} of dpdistill, {pictures} images from seed {seed}", "dpdistill")
-PUBLIC = {
-    "Drawn": DRAWN, "Silhouettes": DRAWN,
+PUBLIC = {"Drawn": DRAWN, "Silhouettes": DRAWN,
     "PublicImages": ("declared images", "{sha256}", "{pictures} images named by their sha256", "{declared_by}"),
     "DrawnNet": ("shipped filters", "{filters}", "drawn_filters.npz of dpdistill, learned from generated images",
-                 "dpdistill")}
+                 "dpdistill"),
+    "PublicEncoder": ("pre-trained encoder", "{sha256}",
+                      "{name} from {source}, {licence}, trained on {training_data}", "{declared_by}")}
+SCOPE = ("epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these "
+         "records, other runs on them (epsilon adds up), or scores on real records.")
+NOT_COVERED = {kind: f" Nor does it cover the {of}: by the word of {{declared_by}} they are public." for kind, of in {
+    "PublicImages": "{pictures} images with sha256 {sha256}",
+    "PublicEncoder": "data that trained the encoder {name} with sha256 {sha256}, {training_data}"}.items()}
 # fmt: on
 
 
@@ -118,28 +124,22 @@ def check_files(folder, certificate):
         print(f"not covered: {name!a}")
 
 
-def public_inputs(value):
-    """Yields (kind, sha256, source, declared_by) of each public input in a recipe, an object before its own fields."""
+def public_parts(value):
+    """Yields each object of a recipe that names a public input, before its own fields; an earlier name is replaced."""
     if isinstance(value, dict) and value.get("kind") in list(PUBLIC):
-        facts = value | {"declared_by": value.get("declared_by", value.get("word"))}
-        yield tuple(text and text.format(**facts) for text in PUBLIC[value["kind"]])
+        yield value | {"declared_by": value.get("declared_by", value.get("word"))}
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from public_inputs(item)
+        yield from public_parts(item)
 
 
 def check_recipe(folder, certificate):
     """Compares recipe.json, scope and public inputs with the recipe, and synthetic.npz with the public facts."""
     recipe, schema, delta = certificate["recipe"], certificate["schema"], certificate["claim"]["delta"]
-    data = Path(folder, "recipe.json").read_bytes()
-    need(data == (json.dumps(recipe, indent=2) + "\n").encode(), "recipe.json has another recipe")
-    expected = list(dict.fromkeys(public_inputs(recipe["fields"])))
+    need(Path(folder, "recipe.json").read_bytes() == f"{json.dumps(recipe, indent=2)}\n".encode(), "other recipe.json")
+    parts = {tuple(text and text.format(**p) for text in PUBLIC[p["kind"]]): p for p in public_parts(recipe["fields"])}
     stated = [tuple(entry[name] for name in INPUT) for entry in certificate["public_inputs"]]
-    need(stated == expected, f"public_inputs must be {expected}")
-    words = "epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these "
-    words += "records, other runs on them (epsilon adds up), or scores on real records."
-    for value in (v for v in recipe["fields"].values() if isinstance(v, dict) and v.get("kind") == "PublicImages"):
-        words += f" Nor does it cover the {value['pictures']} images with sha256 {value['sha256']}: "
-        words += f"by the word of {value.get('declared_by', value.get('word'))} they are public."
+    need(stated == [*parts], f"public_inputs must be {[*parts]}")
+    words = "".join(dict.fromkeys([SCOPE, *(NOT_COVERED.get(p["kind"], "").format(**p) for p in parts.values())]))
     if (delta or 0) > 1e-4:
         words += f" delta = {delta:g} is large: with probability up to delta the guarantee of a record may fail "
         words += f"altogether; of {1 / delta:,.0f} records that may be about one."

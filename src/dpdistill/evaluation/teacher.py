@@ -20,7 +20,8 @@ from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays, read_object
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.method import Distilled, Progress, no_progress
-from dpdistill.recipe.build import kernel_named, kernel_of, shown
+from dpdistill.recipe.build import kernel_of, shown
+from dpdistill.recipe.kernel_names import kernel_named
 from dpdistill.recipe.methods.decoupled_kip import chosen
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
