@@ -48,6 +48,7 @@ class DecoupledKIP(Recipe):
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
     linear = True
+    later = ("candidates", "choice")
     code = "dpdistill.methods.decoupled_kip"
 
     def __post_init__(self) -> None:

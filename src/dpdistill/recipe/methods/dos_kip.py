@@ -58,6 +58,7 @@ class DOSKIP(Recipe):
         "step on the test sets of MNIST and CIFAR-10"
     )
     linear = True
+    later = ("candidates", "choice")
     code = "dpdistill.methods.dos_kip"
 
     @property
