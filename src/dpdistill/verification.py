@@ -111,7 +111,7 @@ def _is_model(recipe: dict[str, Any], content: bytes, distilled: Distilled) -> b
     """Returns whether bytes are the ONNX file of a set's classifier; raises DataError if it cannot be made again."""
     from dpdistill.graphs.released import encoder_in, released_model, same_model
 
-    return same_model(content, released_model(distilled, encoder_in(recipe["fields"])))
+    return same_model(content, released_model(distilled, encoder_in(recipe["fields"], distilled.counts)))
 
 
 def _refused(certificate: Certificate) -> str | None:

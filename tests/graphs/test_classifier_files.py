@@ -21,7 +21,7 @@ from chosen_tests import few
 from PIL import Image
 
 import dpdistill as dp
-from dpdistill import verify
+from dpdistill import graphs, verify
 from dpdistill.features.apply import encode
 from dpdistill.graphs.classifier import MOST_BYTES, classifier_model, model_bytes
 from dpdistill.graphs.refusal import NotExported
@@ -135,6 +135,7 @@ class TestTheFolder:
     def test_without_onnx_the_file_is_not_checked_and_not_written(self, folder, result, tmp_path, monkeypatch):
         for name in ("classifier", "graph", "operators", "translate"):
             monkeypatch.delitem(sys.modules, f"dpdistill.graphs.{name}", raising=False)
+            monkeypatch.delattr(graphs, name, raising=False)
         monkeypatch.setitem(sys.modules, "onnx", None)
         verification = verify(folder)
         assert verification.outcome == "GUARANTEE PASSED, DOCUMENTS NOT COMPARED"

@@ -20,8 +20,17 @@ from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays
 from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.kernels import KERNELS
 from dpdistill.ledger.run import RunLedger
-from dpdistill.methods.choice import COUNT, Candidates, ChosenQuery, RightlyNamedQuery, class_means, parts_of
+from dpdistill.methods.choice import (
+    COUNT,
+    Candidates,
+    ChosenQuery,
+    RightlyNamedQuery,
+    class_means,
+    parts_of,
+    public_mean,
+)
 from dpdistill.methods.softmax import SoftmaxQuery, read
+from dpdistill.public_images.pictures import draw_pictures
 from dpdistill.publish.report import render_report
 from dpdistill.publish.report.folder import read_folder
 from dpdistill.query import Event, Release
@@ -68,26 +77,28 @@ def test_features_stand_side_by_side_with_norm_one():
 
 def test_class_means_are_those_of_the_sums():
     sizes = (3, 2)
-    phi, y = RNG.normal(size=(200, 6)), RNG.integers(0, 4, 200)
+    phi, y, public = RNG.normal(size=(200, 6)), RNG.integers(0, 4, 200), RNG.normal(size=6)
     phi[:, 0] = COUNT
     sums = np.stack([phi[y == c].sum(0) for c in range(4)], 1)
-    found = class_means(sums, 0.0, sizes)
+    found = class_means(sums, public, sizes)
     means = np.stack([phi[y == c].mean(0) for c in range(4)], 1)
-    np.testing.assert_allclose(found["M"], means, rtol=1e-9)
-    np.testing.assert_allclose(found["offset"], [np.square(means[p]).sum(0) / 2 for p in parts_of(sizes)], rtol=1e-9)
+    apart = means - means.mean(1, keepdims=True)
+    np.testing.assert_allclose(found["M"], apart, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["offset"], [public[p] @ apart[p] for p in parts_of(sizes)], rtol=1e-9)
 
 
-def test_offsets_are_without_the_noise_on_average():
-    sizes, stddev = (400,), 30.0
-    sums = np.vstack([np.full((1, 3), 500 * COUNT), RNG.normal(size=(400, 3))])
-    noisy = sums + np.vstack([np.zeros((1, 3)), stddev * RNG.normal(size=(400, 3))])
-    exact, found = class_means(sums, 0.0, sizes)["offset"], class_means(noisy, stddev, sizes)["offset"]
-    noise = 400 * stddev**2 / 500**2 / 2
-    assert np.abs(found - exact).max() < 0.4 * noise
+def test_noise_along_the_public_mean_moves_no_score():
+    """Features that all records share would otherwise give every record the class whose noise is largest there."""
+    public = np.concatenate([[COUNT], 5.0 * np.eye(40)[0]])
+    sums = np.vstack([np.full((1, 3), 100 * COUNT), np.zeros((40, 3))])
+    noisy = sums + np.vstack([np.zeros((1, 3)), np.outer(np.eye(40)[0], [900.0, -300.0, 0.0])])
+    found = class_means(noisy, public, (40,))
+    scores = public[1:] @ found["M"][1:] - found["offset"][0]
+    np.testing.assert_allclose(scores, 0.0, atol=1e-9)
 
 
 def test_empty_classes_have_finite_means():
-    found = class_means(np.zeros((6, 3)), 2.0, (3, 2))
+    found = class_means(np.zeros((6, 3)), np.ones(6), (3, 2))
     assert all(np.isfinite(value).all() for value in found.values())
 
 
@@ -103,18 +114,19 @@ def asked():
     return encoder, records, sizes, codes, phi
 
 
-def test_counts_are_those_of_nearest_class_means(asked):
+def test_counts_are_those_of_the_class_means(asked):
     encoder, records, sizes, _, phi = asked
+    public = public_mean(TWO, SCHEMA.shape)
+    pictures = draw_pictures(200, SCHEMA.shape, seed=3)
+    np.testing.assert_allclose(public, np.asarray(TWO(jnp.asarray(pictures))).mean(0), rtol=0, atol=1e-5)
     sums = np.stack([phi[records.y == c].sum(0) for c in range(3)], 1)
-    params = class_means(sums, 0.0, sizes)
+    params = class_means(sums, public, sizes)
     value = make_curator(records, entropy=NoNoise()).release(0, RightlyNamedQuery(sizes, encoder), params).value
-    expected = []
-    for part in parts_of(sizes):
-        means = np.stack([phi[records.y == c].mean(0)[part] for c in range(3)])
-        distances = np.square(phi[:, None, part] - means[None]).sum(2)
-        expected.append((distances.argmin(1) == records.y).sum())
+    means = np.stack([phi[records.y == c].mean(0) for c in range(3)], 1)
+    scores = [((phi - public)[:, part] @ (means - means.mean(1, keepdims=True))[part]) for part in parts_of(sizes)]
+    expected = [(score.argmax(1) == records.y).sum() for score in scores]
     np.testing.assert_allclose(value * math.sqrt(2), expected, atol=0.05)
-    assert min(expected) < 55
+    assert 20 < min(expected) < 55
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
@@ -252,7 +264,7 @@ def test_a_folder_names_the_chosen_kernel(made, tmp_path):
     assert changed is not None
     assert changed[0] == KERNELS[NAMES[1 - NAMES.index(name)]]
     write_distilled(tmp_path, replace(other, counts=np.zeros(3)))
-    with pytest.raises(DataError, match=r"classifier\.npz has 3 counts for 2 candidates"):
+    with pytest.raises(DataError, match="Expected a count for each of 2 candidates; got 3"):
         kernel_in(str(tmp_path))
     for wrong in (np.array([1.0, np.nan]), np.zeros(1), np.zeros((2, 2))):
         with pytest.raises(DataError, match="Expected counts as two or more finite float64 numbers"):

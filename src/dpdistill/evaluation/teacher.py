@@ -20,9 +20,9 @@ from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays, read_object
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.method import Distilled, Progress, no_progress
-from dpdistill.recipe.build import kernel_of, shown
+from dpdistill.recipe.build import kernel_in as chosen_kernel
+from dpdistill.recipe.build import shown
 from dpdistill.recipe.kernel_names import kernel_named
-from dpdistill.recipe.methods.decoupled_kip import chosen
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
@@ -209,12 +209,8 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     if "kernel" not in fields:
         return None
     try:
-        if candidates := fields.get("candidates"):
-            counts = np.asarray(read_arrays(Path(folder) / CLASSIFIER).get("counts", ()))
-            if len(counts) != len(candidates):
-                raise ValueError(f"{CLASSIFIER} has {len(counts)} counts for {len(candidates)} candidates")
-            return implement(kernel_named(candidates[chosen(counts)])), fields.get("ridge", RIDGE)
-        return implement(kernel_of(fields["kernel"])), fields.get("ridge", RIDGE)
+        counts = read_arrays(Path(folder) / CLASSIFIER).get("counts", ()) if fields.get("candidates") else ()
+        return implement(chosen_kernel(fields, counts)), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None
 

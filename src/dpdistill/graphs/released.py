@@ -8,7 +8,7 @@ from typing import Any
 
 from dpdistill.graphs.refusal import NotExported
 from dpdistill.method import Distilled
-from dpdistill.recipe.build import kernel_of
+from dpdistill.recipe.build import kernel_in
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 
@@ -49,14 +49,14 @@ def _writer() -> ModuleType:
     return classifier
 
 
-def encoder_in(fields: dict[str, Any]) -> Callable[[Any], Any]:
-    """Returns the feature map of the kernel in a recipe's fields.
+def encoder_in(fields: dict[str, Any], counts: Any = None) -> Callable[[Any], Any]:
+    """Returns the feature map of the kernel in a recipe's fields; among candidates, of the one that counts chose.
 
     Raises:
         DataError: no kernel with features.
     """
     try:
-        features = implement(kernel_of(fields["kernel"])).features  # type: ignore[attr-defined]
+        features = implement(kernel_in(fields, () if counts is None else counts)).features  # type: ignore[attr-defined]
     except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
         features = None
     if features is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -13,11 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dpdistill.features.apply import encode_slices
 from dpdistill.features.unit import unit_rows
 from dpdistill.methods.softmax import SoftmaxQuery, read
+from dpdistill.public_images.pictures import draw_pictures
 
 COUNT = 0.2
 """First feature of every record, from which the records of a class are counted."""
+PICTURES = 200
+"""Generated images from which the mean of features is computed."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class RightlyNamedQuery:
-    """Query for the number of records whose class each candidate's nearest class mean names.
+    """Query for the number of records whose class each candidate's class means name.
 
         u_ik = [argmax_c <phi_ik, M_kc> - offset_kc = y_i] / sqrt(K),   ||u_i|| <= 1
 
@@ -113,23 +118,25 @@ def parts_of(sizes: Sequence[int]) -> list[slice]:
     return [slice(int(first), int(end)) for first, end in pairwise(ends)]
 
 
-def class_means(sums: np.ndarray, stddev: float, sizes: Sequence[int]) -> dict[str, np.ndarray]:
-    """Returns the class means M (D, classes) and offsets (K, classes) of RightlyNamedQuery from released class sums.
+def class_means(sums: np.ndarray, public: np.ndarray, sizes: Sequence[int]) -> dict[str, np.ndarray]:
+    """Returns M (D, classes) and the offsets (K, classes) of RightlyNamedQuery from released class sums.
 
-        n_c = max(s_c0 / a, 1),   M_c = s_c / n_c,   offset_kc = (||M_kc||^2 - d_k stddev^2 / n_c^2) / 2
+        n_c = max(s_c0 / a, 1),   M_c = s_c / n_c - mean over the classes,   offset_kc = <public_k, M_kc>
 
-    The offset makes the largest score that of the nearest mean; the squared norm is without that of the noise.
+    The score of a class is <phi - public, M_c>. Distances to the noisy means would have squares of their noise, which
+    are larger than what the classes differ by; and noise along the mean of all features would shift a class's scores.
 
     Args:
         sums: class sums of features with noise, (D, classes).
-        stddev: standard deviation of the noise of every number.
+        public: mean features of generated images, (D,).
         sizes: numbers of features of the candidates.
     """
-    counts = np.maximum(sums[0] / COUNT, 1.0)
-    M = sums / counts
-    squares = np.stack([np.square(M[part]).sum(0) - size * (stddev / counts) ** 2 for part, size in _with(sizes)])
-    return {"M": M, "offset": squares / 2}
+    M = sums / np.maximum(sums[0] / COUNT, 1.0)
+    M = M - M.mean(1, keepdims=True)
+    return {"M": M, "offset": np.stack([public[part] @ M[part] for part in parts_of(sizes)])}
 
 
-def _with(sizes: Sequence[int]) -> list[tuple[slice, int]]:
-    return list(zip(parts_of(sizes), sizes, strict=True))
+@lru_cache(maxsize=4)
+def public_mean(candidates: Candidates, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the mean features (D,) of generated images of a shape, float64."""
+    return encode_slices(candidates, draw_pictures(PICTURES, shape, seed=3)).astype(np.float64).mean(0)

@@ -17,7 +17,7 @@ from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, no_progress
-from dpdistill.methods.choice import Candidates, ChosenQuery, RightlyNamedQuery, class_means, parts_of
+from dpdistill.methods.choice import Candidates, ChosenQuery, RightlyNamedQuery, class_means, parts_of, public_mean
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
@@ -48,7 +48,7 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
     renormalised. The classifier on phi is A W: its decisions are those of W on psi, its scores are scaled by ||A phi||.
 
     With candidates a share of the budget first chooses the kernel: one release of the class sums of all candidates'
-    features, and one of the number of records that the nearest of these class means names rightly, for each candidate.
+    features, and one of the number of records whose class these means name, for each candidate.
     The gradients then use the candidate of the largest number.
 
     Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove), with means > 0 one of sensitivity 1, and
@@ -68,7 +68,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
             sizes = np.array(Candidates(self._encoders).sizes(schema.shape))
             counts = np.zeros(len(sizes))
             offset = np.zeros((len(sizes), W.shape[1]))
-            return {**state, "round": state["round"] - 2, "sizes": sizes, "M": W, "offset": offset, "counts": counts}
+            state |= {"round": state["round"] - 2, "sizes": sizes, "shape": np.array(schema.shape)}
+            return {**state, "M": W, "offset": offset, "counts": counts}
         return {**state, "round": state["round"] - 1, "B": np.zeros_like(W)} if self.means else state
 
     def ask(self, state: Any) -> tuple[Query, Any]:
@@ -96,7 +97,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
     def tell(self, state: Any, release: Release) -> Any:
         after = {**state, "round": state["round"] + 1}
         if self.candidates and state["round"] == -2:
-            return {**after, **class_means(release.value.reshape(state["W"].shape), release.stddev, state["sizes"])}
+            public = public_mean(Candidates(self._encoders), tuple(map(int, state["shape"])))
+            return {**after, **class_means(release.value.reshape(state["W"].shape), public, state["sizes"])}
         if self.candidates and state["round"] == -1:
             return {**after, "counts": release.value.reshape(-1) * math.sqrt(len(self.candidates))}
         if state["round"] < 0:

@@ -12,6 +12,7 @@ from dpdistill.recipe.fields import Recipe
 from dpdistill.recipe.kernel_names import name_of_kernel
 from dpdistill.recipe.kernels import FCNTK, KERNELS, FeatureKernel, Kernel
 from dpdistill.recipe.methods import RECIPES, check_method
+from dpdistill.recipe.methods.decoupled_kip import chosen
 from dpdistill.schema import DataError
 
 
@@ -126,3 +127,21 @@ def kernel_of(value: Any) -> Kernel:
         DataError, ValueError, TypeError: as `from_json`, or the value is no kernel.
     """
     return _part("kernel", FCNTK(), value)
+
+
+def kernel_in(fields: dict[str, Any], counts: Any = ()) -> Kernel:
+    """Returns the kernel of a saved recipe's fields; among candidates, the one that the released counts chose.
+
+    Raises:
+        DataError, ValueError, TypeError: as `kernel_of`, or another number of counts than of candidates.
+        KeyError: fields without a kernel.
+    """
+    candidates = fields.get("candidates") or ()
+    if len(counts) != len(candidates):
+        raise DataError(f"Expected a count for each of {len(candidates)} candidates; got {len(counts)}.")
+    if not candidates:
+        return kernel_of(fields["kernel"])
+    name = candidates[chosen(counts)]
+    if not isinstance(name, str) or name not in KERNELS:
+        raise DataError(f"Unknown candidate {name!r}: expected one of {', '.join(KERNELS)}.")
+    return KERNELS[name]

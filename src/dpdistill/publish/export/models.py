@@ -21,7 +21,7 @@ def write_onnx(source: Path, to: Path, folder: Folder, publisher: Publisher) -> 
         DataError: a set without a released classifier, onnx is not installed, or the features have no translation.
     """
     distilled = read_distilled(source)
-    model = released_model(distilled, encoder_in(folder.recipe.get("fields", {})))
+    model = released_model(distilled, encoder_in(folder.recipe.get("fields", {}), distilled.counts))
     to.mkdir(parents=True)
     write_atomically(to / MODEL, lambda file: file.write(model))
     write_text(to / PREDICT, program.describe(folder, publisher))
