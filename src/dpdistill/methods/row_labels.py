@@ -12,10 +12,10 @@ from dpdistill.features.table_rows import CONSTANT, RowFeatures
 from dpdistill.methods.generator_arrays import pieces_of
 from dpdistill.schema import TableSchema
 
-STEEPEST = 5.0
-"""Largest slope of log odds, per standard deviation of the scores: noise may exceed what rows can explain."""
-LEAST_SHARE = 1e-3
-"""Smallest share of a class in the calibration: noise may exceed the number of its records."""
+SLOPES = (0.3, 5.0)
+"""Bounds of the slope of log odds, per standard deviation of the scores: of few records, noise hides it."""
+FLOOR = 0.5
+"""Smallest count of a class, in standard deviations of its noise: of few records, noise hides the number."""
 
 
 def row_features(schema: TableSchema, knots: int) -> RowFeatures:
@@ -28,36 +28,38 @@ def features_of(features: RowFeatures, X: np.ndarray) -> np.ndarray:
     return np.asarray(encode(features, jnp.asarray(X)))
 
 
-def class_counts(sums: np.ndarray, features: RowFeatures) -> np.ndarray:
-    """Returns released counts of the classes (classes,) from their sums of features (D, classes); at least 0.
+def class_counts(sums: np.ndarray, stddev: float, features: RowFeatures) -> np.ndarray:
+    """Returns released counts of the classes (classes,), > 0, from their sums of features (D, classes).
 
-    The last feature is the same constant for every row.
+    The last feature is the same constant for every row. `stddev` is that of the noise of the sums.
     """
-    return np.maximum(0.0, sums[-1] * features.length / CONSTANT)
+    return np.maximum(sums[-1], max(FLOOR * stddev, 1e-6)) * features.length / CONSTANT
 
 
-def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, Phi: np.ndarray) -> np.ndarray:
+def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, stddev: float, Phi: np.ndarray) -> np.ndarray:
     """Returns a classifier (D, classes), float32, whose scores are log odds: a W, and b for the constant.
 
         max over a, b of  sum_c S_c . (a W_c) + n_c b_c  -  n mean over rows of log sum_c exp(a phi W_c + b_c)
 
     This is the likelihood of the records' labels, given the released sums S and counts n, if the features of the
-    records are distributed as those of the rows. 0 <= a <= STEEPEST, relative to the standard deviation of the scores.
+    records are distributed as those of the rows. Noise in S may exceed what rows can explain: a is estimated from
+    S . W minus one standard deviation of its noise, and bounded by SLOPES.
 
     Args:
         W: weights of the classifier, (D, classes).
         counts: released counts of the classes, (classes,).
         sums: released sums of each class's features, (D, classes).
+        stddev: standard deviation of their noise.
         Phi: features of synthetic rows, (m, D), whose last one is constant.
     """
     W = W - W.mean(1, keepdims=True)
     scores = (Phi @ W).astype(np.float64)
     middle, spread = scores.mean(0), max(float(scores.std(0).max()), 1e-12)
     scores = (scores - middle) / spread
-    total = max(1.0, float(counts.sum()))
-    shares = np.maximum(counts / total, LEAST_SHARE)
-    shares = shares / shares.sum()
-    signal = float((((sums * W).sum(0) - counts * middle) / spread).sum()) / total
+    total = float(counts.sum())
+    shares = counts / total
+    apart = W - W @ shares[:, None]
+    signal = (float((sums * apart).sum()) - stddev * float(np.linalg.norm(apart))) / spread / total
 
     def loss(params: np.ndarray) -> tuple[float, np.ndarray]:
         logits = params[0] * scores + params[1:]
@@ -67,7 +69,7 @@ def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, Phi: np.ndar
         return float(value), np.array(slope)
 
     start = np.concatenate([[1.0], np.log(shares)])
-    bounds = [(0.0, STEEPEST), *[(None, None)] * len(shares)]
+    bounds = [SLOPES, *[(None, None)] * len(shares)]
     a, *b = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     V = a / spread * W
     V[-1] += (np.array(b) - a / spread * middle) / Phi[0, -1]

@@ -58,6 +58,7 @@ class TableClassifier(recipe.TableClassifier, Method):
             "round": np.zeros((), np.int64),
             "pieces": pieces,
             "sums": W,
+            "stddev": np.zeros(()),
             "W": W,
             "velocity": W,
             "rows": self.generator.init(key, schema),
@@ -92,21 +93,22 @@ class TableClassifier(recipe.TableClassifier, Method):
             return {**state, "rows": self.generator.tell(state["rows"], release)}
         G = release.value.reshape(state["W"].shape)
         if t == 0:
-            return {**state, "sums": G}
+            return {**state, "sums": G, "stddev": np.float64(release.stddev)}
         velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
         rate = self._step(state, release) * 0.5 * (1.0 + math.cos(math.pi * (t - 1) / self.rounds))
         return {**state, "W": state["W"] - rate * velocity, "velocity": velocity}
 
     def _step(self, state: Any, release: Release) -> float:
         """Returns the norm of the first step; without noise the largest one."""
-        counts = class_counts(state["sums"], self._features(state))
-        others = max(1.0, float(counts.sum() - counts.max()))
+        counts = class_counts(state["sums"], float(state["stddev"]), self._features(state))
+        others = float(counts.sum() - counts.max())
         noise = release.stddev / self.clip_norm * math.sqrt(self.rounds)
         return min(self.step, self.pace * others / noise) if noise else self.step
 
     def finish(self, state: Any, schema: TableSchema, progress: Progress = no_progress) -> Distilled:
         made, features = self.generator.finish(state["rows"], schema, progress), row_features(schema, self.knots)
         Phi = features_of(features, made.X)
-        classifier = calibrated(state["W"], class_counts(state["sums"], features), state["sums"], Phi)
+        sums, stddev = state["sums"], float(state["stddev"])
+        classifier = calibrated(state["W"], class_counts(sums, stddev, features), sums, stddev, Phi)
         y = drawn_labels(Phi @ classifier, self.sample_seed)
         return replace(made, y=y, classifier=classifier, encoder=features)
