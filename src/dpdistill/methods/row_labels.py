@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from dpdistill.features.apply import encode
-from dpdistill.features.table_rows import CONSTANT, RowFeatures
+from dpdistill.features.table_rows import CONSTANT, RowFeatures, RowIndicators
 from dpdistill.methods.generator_arrays import pieces_of
-from dpdistill.schema import TableSchema
+from dpdistill.schema import DataError, TableSchema
 
 SLOPES = (0.3, 5.0)
 """Bounds of the slope of log odds, per standard deviation of the scores: of few records, noise hides it."""
@@ -23,9 +23,34 @@ def row_features(schema: TableSchema, knots: int) -> RowFeatures:
     return RowFeatures(tuple((kind, start, width) for kind, start, width in pieces_of(schema)), knots)
 
 
-def features_of(features: RowFeatures, X: np.ndarray) -> np.ndarray:
-    """Returns the features (n, D), float32, of encoded rows (n, d)."""
-    return np.asarray(encode(features, jnp.asarray(X)))
+def indicators_for(points: np.ndarray, schema: TableSchema) -> RowIndicators:
+    """Returns the indicators of rows that belong to released points (D, classes).
+
+    Raises:
+        DataError: points of another number of columns and categories.
+    """
+    fewest, next_one = (sum(row_features(schema, knots).widths) + 1 for knots in (2, 3))
+    more, numbers = len(points) - fewest, next_one - fewest
+    if more % numbers if numbers else more:
+        raise DataError(f"Expected a classifier of {schema}; got one of {len(points)} points per class.")
+    knots = 2 + (more // numbers if numbers else 0)
+    if knots < 2:
+        raise DataError(f"Expected a classifier of {schema}, with 2 knots or more; got {len(points)} points per class.")
+    return RowIndicators(row_features(schema, knots).pieces, knots)
+
+
+def encoded(encoder: RowIndicators, X: np.ndarray) -> np.ndarray:
+    """Returns features or indicators (n, D), float32, of encoded rows (n, d)."""
+    return np.asarray(encode(encoder, jnp.asarray(X, jnp.float32)))
+
+
+def scores_of(points: np.ndarray, schema: TableSchema, X: np.ndarray) -> np.ndarray:
+    """Returns the log odds (n, classes) of encoded rows (n, d) by released points (D, classes).
+
+    Raises:
+        DataError: points that do not belong to the schema.
+    """
+    return encoded(indicators_for(points, schema), X) @ points
 
 
 def class_counts(sums: np.ndarray, stddev: float, features: RowFeatures) -> np.ndarray:
@@ -37,7 +62,7 @@ def class_counts(sums: np.ndarray, stddev: float, features: RowFeatures) -> np.n
 
 
 def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, stddev: float, Phi: np.ndarray) -> np.ndarray:
-    """Returns a classifier (D, classes), float32, whose scores are log odds: a W, and b for the constant.
+    """Returns weights of the features (D, classes) whose scores are log odds: a W, and b for the constant.
 
         max over a, b of  sum_c S_c . (a W_c) + n_c b_c  -  n mean over rows of log sum_c exp(a phi W_c + b_c)
 
@@ -73,7 +98,7 @@ def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, stddev: floa
     a, *b = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     V = a / spread * W
     V[-1] += (np.array(b) - a / spread * middle) / Phi[0, -1]
-    return (V - V.mean(1, keepdims=True)).astype(np.float32)
+    return V - V.mean(1, keepdims=True)
 
 
 def drawn_labels(scores: np.ndarray, seed: int) -> np.ndarray:

@@ -14,7 +14,15 @@ from dpdistill.method import Distilled, Method, Progress, no_progress
 from dpdistill.methods.class_means import ClassSumsQuery
 from dpdistill.methods.dp_merf import DPMERF
 from dpdistill.methods.generator_arrays import pieces_of
-from dpdistill.methods.row_labels import calibrated, class_counts, drawn_labels, features_of, row_features
+from dpdistill.methods.row_labels import (
+    calibrated,
+    class_counts,
+    drawn_labels,
+    encoded,
+    indicators_for,
+    row_features,
+    scores_of,
+)
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.query import Query, Release
 from dpdistill.recipe.methods import table_classifier as recipe
@@ -106,9 +114,14 @@ class TableClassifier(recipe.TableClassifier, Method):
         return min(self.step, self.pace * others / noise) if noise else self.step
 
     def finish(self, state: Any, schema: TableSchema, progress: Progress = no_progress) -> Distilled:
-        made, features = self.generator.finish(state["rows"], schema, progress), row_features(schema, self.knots)
-        Phi = features_of(features, made.X)
-        sums, stddev = state["sums"], float(state["stddev"])
-        classifier = calibrated(state["W"], class_counts(sums, stddev, features), sums, stddev, Phi)
-        y = drawn_labels(Phi @ classifier, self.sample_seed)
-        return replace(made, y=y, classifier=classifier, encoder=features)
+        generator = replace(self.generator, samples=self.samples, steps=self.steps, sample_seed=self.sample_seed)
+        made = generator.finish(state["rows"], schema, progress)
+        points = self.classifier(state, schema, made.X)
+        y = drawn_labels(scores_of(points, schema, made.X), self.sample_seed)
+        return replace(made, y=y, classifier=points, encoder=indicators_for(points, schema))
+
+    def classifier(self, state: Any, schema: TableSchema, X: np.ndarray) -> np.ndarray:
+        """Returns points (D, classes), float32, whose scores are log odds; X are the generator's rows."""
+        features, sums, stddev = row_features(schema, self.knots), state["sums"], float(state["stddev"])
+        W = calibrated(state["W"], class_counts(sums, stddev, features), sums, stddev, encoded(features, X))
+        return features.points(W).astype(np.float32)

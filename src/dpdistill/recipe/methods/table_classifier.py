@@ -45,7 +45,7 @@ class TableClassifier(Recipe):
     @property
     def generator(self) -> DPMERF:
         """Recipe of the part that makes rows."""
-        return DPMERF(samples=self.samples, steps=self.steps, sample_seed=self.sample_seed)
+        return DPMERF()
 
     def plan(self) -> tuple[Stage, ...]:
         rows = self.generator.plan()
