@@ -154,10 +154,6 @@ def _rows(folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, pa
             raise DataError(f"{path} exists: choose another file with --out.")
         _make_room(path)
     X, y = generate(folder, n, distilled, seed)
-    if distilled.classifier is not None:
-        from dpdistill.methods.row_labels import drawn_labels, scores_of
-
-        y = drawn_labels(scores_of(distilled.classifier, schema, X), seed)
     X = schema.from_unit(X)
     if path is not None:
         write_rows(path, X, y, schema)

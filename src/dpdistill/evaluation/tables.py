@@ -6,19 +6,24 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from dpdistill.evaluation.classifiers import COSTS, SETTINGS, answers, available, make_classifier, without_warnings
 from dpdistill.evaluation.score import scaled
 from dpdistill.method import Distilled, Progress, no_progress
+from dpdistill.methods.row_labels import scores_of
 from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.records import Records
 
 MOST_ROWS = 20_000
 """Maximum number of training rows of a classifier; larger tables are subsampled."""
+
+RELEASED = "released classifier"
+"""Name of the score of the classifier that was released with a table."""
 
 MODES = {
     "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
@@ -60,6 +65,7 @@ class TableScores:
         training_rows: number of training rows of each classifier.
         keep: kept share of the majority class; 1 in mode honest.
         left_out: names of classifiers whose package is not installed.
+        released: score of the classifier that was released with a synthetic table, in mode honest; else None.
     """
 
     mode: str
@@ -69,6 +75,7 @@ class TableScores:
     training_rows: int
     keep: float = 1.0
     left_out: tuple[str, ...] = ()
+    released: ClassifierScore | None = None
 
     @property
     def positive(self) -> str | None:
@@ -107,8 +114,9 @@ class TableScores:
         return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Returns one row of texts per classifier, then their mean."""
-        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, self.mean)]
+        """Returns one row of texts per classifier, then their mean, then the released classifier if there is one."""
+        last = (self.mean,) if self.released is None else (self.mean, self.released)
+        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, *last)]
 
     @property
     def listed(self) -> str:
@@ -129,6 +137,7 @@ class TableScores:
             "left out": list(self.left_out),
             "mean": self._json(self.mean),
             "best": {"classifier": self.best.name, **self._json(self.best)},
+            **({} if self.released is None else {RELEASED: self._json(self.released)}),
             "classifiers": {score.name: {"fitted": score.fitted, **self._json(score)} for score in self.classifiers},
         }
 
@@ -221,7 +230,27 @@ def score_tables(
         progress("classifiers", len(scores), len(asked))
         told(found, metrics, done / sum(COSTS[name] for name in asked))
     left_out = tuple(name for name in SETTINGS if name not in known)
-    return TableScores(mode, metrics, schema.classes, tuple(scores[name] for name in asked), len(X), keep, left_out)
+    each = tuple(scores[name] for name in asked)
+    released = score_released(training, test) if isinstance(training, Distilled) and mode == "honest" else None
+    return TableScores(mode, metrics, schema.classes, each, len(X), keep, left_out, released)
+
+
+def score_released(distilled: Distilled, test: Records) -> ClassifierScore | None:
+    """Returns the score of the classifier that was released with a table; None if none was.
+
+    Args:
+        distilled: a synthetic table.
+        test: rows as in `score_tables`.
+
+    Raises:
+        DataError: a classifier or rows that do not fit the schema.
+    """
+    schema = distilled.schema
+    if distilled.classifier is None or not isinstance(schema, TableSchema):
+        return None
+    X_t, y_t = _test_rows(schema, test)
+    scores = softmax(scores_of(distilled.classifier, schema, X_t), 1)
+    return _score(RELEASED, scores, scores.argmax(1), y_t, "honest")
 
 
 def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str]) -> Iterable[ClassifierScore]:
@@ -326,12 +355,19 @@ def _score_one(
     name: str, model: object, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
 ) -> ClassifierScore:
     """Fits and scores one classifier."""
-    from sklearn.metrics import f1_score
-
     found = answers(model, X, y, X_t, classes)
     scores, predicted = found or (None, np.full(len(X_t), np.bincount(y).argmax()))
     if scores is None or mode == "paper":
         scores = np.eye(classes)[predicted]
+    score = _score(name, scores, predicted, y_t, mode)
+    return score if found is not None else replace(score, fitted=False)
+
+
+def _score(name: str, scores: np.ndarray, predicted: np.ndarray, y_t: np.ndarray, mode: str) -> ClassifierScore:
+    """Returns the score of scores (n, classes) and predicted classes (n,)."""
+    from sklearn.metrics import f1_score
+
+    classes = scores.shape[1]
     if classes == 2:
         values = (_roc(y_t == 1, scores[:, 1]), _prc(y_t == 1, scores[:, 1]))
     else:
@@ -340,8 +376,7 @@ def _score_one(
         defined = [roc for roc in rocs if not math.isnan(roc)]
         values = (f1, float(np.mean(defined)) if defined else math.nan)[: len(_metrics(mode, classes))]
     hits = [predicted[y_t == k] == k for k in range(classes)]
-    accuracy = tuple(float(hit.mean()) if len(hit) else math.nan for hit in hits)
-    return ClassifierScore(name, values, accuracy, found is not None)
+    return ClassifierScore(name, values, tuple(float(hit.mean()) if len(hit) else math.nan for hit in hits))
 
 
 def _roc(is_class: np.ndarray, scores: np.ndarray) -> float:

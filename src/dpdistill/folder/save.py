@@ -20,6 +20,7 @@ from dpdistill.folder.layout import (
     PARQUET,
     RECIPE,
     SCHEMA,
+    SCORECARD,
     SYNTHETIC,
     TRAINING,
     is_listed,
@@ -27,6 +28,7 @@ from dpdistill.folder.layout import (
     read_labelled,
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
+from dpdistill.folder.scorecard import scorecard_content
 from dpdistill.method import Distilled
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 from dpdistill.sources.images import npz
@@ -146,10 +148,13 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         _remove_pictures(path)
         for name, arrays in contents.items():
             npz.write_file(path / name, arrays)
-        for name in {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID} - contents.keys():
+        for name in {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID} - contents.keys():
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
+            if distilled.classifier is not None:
+                content = scorecard_content(contents[CLASSIFIER]["classifier"], schema)
+                write_atomically(path / SCORECARD, lambda file: file.write(content))
         else:
             # As they are read back: rounding to the file's units may move a pixel to the next level.
             _write_grid(path, _as_stored(X, schema), y, schema.classes)

@@ -10,7 +10,8 @@ from scipy.special import logsumexp, softmax
 from dpdistill.features.apply import encode
 from dpdistill.features.table_rows import CONSTANT, RowFeatures, RowIndicators
 from dpdistill.methods.generator_arrays import pieces_of
-from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema import AnySchema, TableSchema
+from dpdistill.schema.points import knots_of
 
 SLOPES = (0.3, 5.0)
 """Bounds of the slope of log odds, per standard deviation of the scores: of few records, noise hides it."""
@@ -27,16 +28,10 @@ def indicators_for(points: np.ndarray, schema: TableSchema) -> RowIndicators:
     """Returns the indicators of rows that belong to released points (D, classes).
 
     Raises:
-        DataError: points of another number of columns and categories.
+        DataError: points that do not belong to the schema.
     """
-    fewest, next_one = (sum(row_features(schema, knots).widths) + 1 for knots in (2, 3))
-    more, numbers = len(points) - fewest, next_one - fewest
-    if more % numbers if numbers else more:
-        raise DataError(f"Expected a classifier of {schema}; got one of {len(points)} points per class.")
-    knots = 2 + (more // numbers if numbers else 0)
-    if knots < 2:
-        raise DataError(f"Expected a classifier of {schema}, with 2 knots or more; got {len(points)} points per class.")
-    return RowIndicators(row_features(schema, knots).pieces, knots)
+    features = row_features(schema, knots_of(len(points), schema))
+    return RowIndicators(features.pieces, features.knots)
 
 
 def encoded(encoder: RowIndicators, X: np.ndarray) -> np.ndarray:
@@ -99,6 +94,21 @@ def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, stddev: floa
     V = a / spread * W
     V[-1] += (np.array(b) - a / spread * middle) / Phi[0, -1]
     return V - V.mean(1, keepdims=True)
+
+
+def labelled(points: np.ndarray | None, schema: AnySchema, X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+    """Returns the labels (n,) of generated records: drawn from the probabilities of released points of rows, or y.
+
+    Args:
+        points: released classifier of a table, (D, classes), or None.
+        schema: public facts.
+        X: encoded rows, (n, d).
+        y: labels of the generator, (n,); those of images stay.
+        seed: public seed of the labels.
+    """
+    if points is None or not isinstance(schema, TableSchema):
+        return y
+    return drawn_labels(scores_of(points, schema, X), seed)
 
 
 def drawn_labels(scores: np.ndarray, seed: int) -> np.ndarray:

@@ -17,11 +17,10 @@ from dpdistill.methods.generator_arrays import pieces_of
 from dpdistill.methods.row_labels import (
     calibrated,
     class_counts,
-    drawn_labels,
     encoded,
     indicators_for,
+    labelled,
     row_features,
-    scores_of,
 )
 from dpdistill.methods.softmax import SoftmaxQuery
 from dpdistill.query import Query, Release
@@ -117,7 +116,7 @@ class TableClassifier(recipe.TableClassifier, Method):
         generator = replace(self.generator, samples=self.samples, steps=self.steps, sample_seed=self.sample_seed)
         made = generator.finish(state["rows"], schema, progress)
         points = self.classifier(state, schema, made.X)
-        y = drawn_labels(scores_of(points, schema, made.X), self.sample_seed)
+        y = labelled(points, schema, made.X, made.y, self.sample_seed)
         return replace(made, y=y, classifier=points, encoder=indicators_for(points, schema))
 
     def classifier(self, state: Any, schema: TableSchema, X: np.ndarray) -> np.ndarray:
