@@ -164,7 +164,7 @@ class TestSteps:
         method = TableClassifier()
         stages = method.plan()
         cost = [stage.rounds * stage.weight**2 for stage in stages]
-        assert sum(cost[:2]) / sum(cost) == pytest.approx(0.7)
+        assert sum(cost[:2]) / sum(cost) == pytest.approx(0.8)
         assert cost[0] / sum(cost[:2]) == pytest.approx(0.1)
         assert cost[3] / sum(cost[2:]) == pytest.approx(0.1)
         kinds = [type(method.ask(method.at_round(method.init(jax.random.key(0), SCHEMA), t))[0]) for t in (1, 60, 61)]

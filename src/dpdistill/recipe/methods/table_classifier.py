@@ -16,7 +16,7 @@ from dpdistill.schema import TableSchema
 class TableClassifier(Recipe):
     """A released linear classifier of rows, and generated rows that it labels."""
 
-    share: float = release_field(0.7, "share of the budget for the classifier; the rest is for the rows", gt=0, lt=1)
+    share: float = release_field(0.8, "share of the budget for the classifier; the rest is for the rows", gt=0, lt=1)
     sums: float = release_field(0.1, "part of the classifier's share for the classes' sums of features", gt=0, lt=1)
     knots: int = release_field(8, "knots of a number, at equal distances between its bounds", ge=2, le=100)
     rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
