@@ -52,6 +52,8 @@ class Distilled:
         soft_labels: a probability of every class, float32, for each record that a network is trained on, those of
             `training` if given: the network learns these probabilities instead of y.
         generator: the generator of the records, if it can make more at no further cost.
+        counts: released numbers of records that each candidate of the recipe names rightly, (candidates,), float64; the
+            kernel is that of the largest number.
     """
 
     X: np.ndarray
@@ -63,6 +65,7 @@ class Distilled:
     encoder: Any = None
     soft_labels: np.ndarray | None = None
     generator: Any = None
+    counts: np.ndarray | None = None
 
     @property
     def train_set(self) -> tuple[np.ndarray, np.ndarray]:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpdistill.certificate.build import versions
-from dpdistill.certificate.check import Expected, Verification, plain
+from dpdistill.certificate.check import Check, Expected, Verification, plain
 from dpdistill.certificate.format import Certificate
+from dpdistill.certificate.public_inputs import ENCODER
 from dpdistill.certificate.verify import check_certificate
 from dpdistill.schema import DataError
 
 if TYPE_CHECKING:
+    from dpdistill.method import Distilled
     from dpdistill.methods.generator_arrays import GeneratorArrays
 
 
-def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> Verification:
+def verify(
+    folder: str | os.PathLike, run: str | os.PathLike | None = None, encoder: str | os.PathLike | None = None
+) -> Verification:
     """Checks a shared folder, like the command `dpdistill verify`.
 
     Each file is read completely. A file is compared with its hash in the certificate, reproduced and compared
@@ -29,6 +35,8 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
     Args:
         folder: the shared folder.
         run: the owner's folder of the run; by default folder + ".run", if it exists.
+        encoder: the ONNX file of the recipe's public pre-trained encoder; by default the file on this machine with the
+            stated hash, if there is one.
 
     Returns:
         The checks, and their `outcome`: "PASSED", "FAILED", or "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" if another
@@ -40,10 +48,11 @@ def verify(folder: str | os.PathLike, run: str | os.PathLike | None = None) -> V
         True
     """
     path = Path(folder)
-    return check_certificate(path, None if run is None else Path(run), lambda stated: _expected(path, stated))
+    file = None if encoder is None else Path(encoder)
+    return check_certificate(path, None if run is None else Path(run), lambda stated: _expected(path, stated, file))
 
 
-def _expected(folder: Path, certificate: Certificate) -> Expected:
+def _expected(folder: Path, certificate: Certificate, encoder: Path | None) -> Expected:
     # Importing the renderers takes longer than refusing a bad certificate.
     from dpdistill.folder.contents import check_contents
     from dpdistill.publish.export.documents import compare
@@ -52,9 +61,11 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
     from dpdistill.publish.report.title import stated_title
 
     of_method = {**_of_method(certificate.recipe), "refused": _refused(certificate)}
+    of_method["encoders"] = tuple(_encoders(certificate, encoder))
     try:
         shared = read_folder(folder)
-        contents = tuple(check_contents(folder, certificate.files, _generator))
+        is_model = partial(_is_model, shared.recipe)
+        contents = tuple(check_contents(folder, certificate.files, _generator, is_model))
         page = render_report(shared, stated_title(folder)).encode()
         documents = tuple(compare(folder, shared))
     except Exception as error:  # the files are untrusted: an unreadable one is a fault, never a traceback
@@ -64,11 +75,43 @@ def _expected(folder: Path, certificate: Certificate) -> Expected:
     return Expected(**of_method, schema=schema, page=page, documents=documents, contents=contents)
 
 
+def _encoders(certificate: Certificate, file: Path | None) -> Iterator[Check]:
+    """Yields a check of each public encoder: that its file has the stated hash and holds a graph of known operators."""
+    from dpdistill.encoders.cards import digest, file_by_hash
+    from dpdistill.encoders.onnx_file import read_graph
+
+    stated = [each for each in certificate.public_inputs if each.kind == ENCODER and each.sha256]
+    if file is not None and not stated:
+        yield Check("encoder", False, "An encoder's file is given, and the certificate names no encoder.")
+    for each in stated:
+        facts = plain(f"{each.source}; declared public by {each.declared_by}", 600)
+        try:
+            found = file or file_by_hash(each.sha256 or "")
+            if found is None:
+                yield Check("encoder", None, f"The encoder's file is not on this machine, so not compared: {facts}.")
+                continue
+            if digest(found) != each.sha256:
+                yield Check("encoder", False, f"{plain(found.name)} has another sha256 than the encoder: {facts}.")
+                continue
+            read_graph(found.read_bytes())
+        except DataError as error:
+            yield Check("encoder", False, plain(error, 300))
+            continue
+        yield Check("encoder", True, f"The encoder's file has the stated sha256: {facts}.")
+
+
 def _generator(*stated: Any) -> GeneratorArrays:
     """Returns a generator from the contents of its file."""
     from dpdistill.methods.generator_arrays import GeneratorArrays
 
     return GeneratorArrays.from_arrays(*stated)
+
+
+def _is_model(recipe: dict[str, Any], content: bytes, distilled: Distilled) -> bool:
+    """Returns whether bytes are the ONNX file of a set's classifier; raises DataError if it cannot be made again."""
+    from dpdistill.graphs.released import encoder_in, released_model, same_model
+
+    return same_model(content, released_model(distilled, encoder_in(recipe["fields"])))
 
 
 def _refused(certificate: Certificate) -> str | None:

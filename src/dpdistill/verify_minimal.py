@@ -15,11 +15,12 @@ import numpy as np
 from scipy import special
 
 ATTACK_DELTAS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
-NEVER_LISTED = {"certificate.json", "report.html", "scores.json", "croissant.json", "README.md", "deployment.yaml"}
+DOCUMENTS = {"report.html", "scores.json", "croissant.json", "README.md", "deployment.yaml", "predict.py"}
 LISTED = (
-    r"synthetic\.(npz|csv|parquet|png)|(training|classifier|generator)\.npz|(schema\.yaml|scorecard\.csv|recipe\.json)"
+    r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv|schema\.yaml"
+    r"|recipe\.json"
 )
-LOOKS_WRITTEN = (".npz", ".npy", ".csv", ".parquet", ".yaml", ".yml", ".png", ".json", ".html", ".htm")
+LOOKS_WRITTEN = (".npz", ".npy", ".onnx", ".csv", ".parquet", ".yaml", ".yml", ".png", ".json", ".html", ".htm")
 
 # Forms: a dict has exactly these fields ({"*": form}: any names), [form] is a list of it, (form,) may be null, a pair
 # bounds a number (a whole one if the pair is), a text is a regular expression, a type a type; else the only value.
@@ -49,11 +50,17 @@ GAUSSIAN = {"kind": str, "part": "all", "rounds": (1, 1_000_000), "noise_multipl
 EVENTS = {"composition": {"kind": str, "part": "all", "events": list}, "gaussian": GAUSSIAN,
           "poisson-gaussian": GAUSSIAN | {"sampling_prob": (5e-324, 1 - 2**-53)}}
 DRAWN = ("generated images", None, "program {kind} of dpdistill, {pictures} images from seed {seed}", "dpdistill")
-PUBLIC = {
-    "Drawn": DRAWN, "Silhouettes": DRAWN,
+PUBLIC = {"Drawn": DRAWN, "Silhouettes": DRAWN,
     "PublicImages": ("declared images", "{sha256}", "{pictures} images named by their sha256", "{declared_by}"),
     "DrawnNet": ("shipped filters", "{filters}", "drawn_filters.npz of dpdistill, learned from generated images",
-                 "dpdistill")}
+                 "dpdistill"),
+    "PublicEncoder": ("pre-trained encoder", "{sha256}",
+                      "{name} from {source}, {licence}, trained on {training_data}", "{declared_by}")}
+SCOPE = ("epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these "
+         "records, other runs on them (epsilon adds up), or scores on real records.")
+NOT_COVERED = {kind: f" Nor does it cover the {of}: by the word of {{declared_by}} they are public." for kind, of in {
+    "PublicImages": "{pictures} images with sha256 {sha256}",
+    "PublicEncoder": "data that trained the encoder {name} with sha256 {sha256}, {training_data}"}.items()}
 # fmt: on
 
 
@@ -112,7 +119,7 @@ def check_files(folder, certificate):
     for name, sha256 in listed.items():
         need(re.fullmatch(LISTED + r"|images/[^/]+/\d{3,}\.png", name), f"{name!r} must not be listed")
         need(hashlib.sha256(Path(folder, name).read_bytes()).hexdigest() == sha256, f"{name!r} has another SHA-256")
-    for name in sorted(files - listed.keys() - NEVER_LISTED):
+    for name in sorted(files - listed.keys() - DOCUMENTS - {"certificate.json"}):
         picture = re.match(r"images/(.*/)?(?!\.|(Thumbs\.db|desktop\.ini|__MACOSX|@eaDir)$)[^/]+$", name)
         with Path(folder, name).open("rb") as file:
             written = picture or name.lower().endswith(LOOKS_WRITTEN) or file.read(16) == b"SQLite format 3\0"
@@ -120,28 +127,22 @@ def check_files(folder, certificate):
         print(f"not covered: {name!a}")
 
 
-def public_inputs(value):
-    """Yields (kind, sha256, source, declared_by) of each public input in a recipe, an object before its own fields."""
+def public_parts(value):
+    """Yields each object of a recipe that names a public input, before its own fields; an earlier name is replaced."""
     if isinstance(value, dict) and value.get("kind") in list(PUBLIC):
-        facts = value | {"declared_by": value.get("declared_by", value.get("word"))}
-        yield tuple(text and text.format(**facts) for text in PUBLIC[value["kind"]])
+        yield value | {"declared_by": value.get("declared_by", value.get("word"))}
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from public_inputs(item)
+        yield from public_parts(item)
 
 
 def check_recipe(folder, certificate):
     """Compares recipe.json, scope and public inputs with the recipe, and synthetic.npz with the public facts."""
     recipe, schema, delta = certificate["recipe"], certificate["schema"], certificate["claim"]["delta"]
-    data = Path(folder, "recipe.json").read_bytes()
-    need(data == (json.dumps(recipe, indent=2) + "\n").encode(), "recipe.json has another recipe")
-    expected = list(dict.fromkeys(public_inputs(recipe["fields"])))
+    need(Path(folder, "recipe.json").read_bytes() == f"{json.dumps(recipe, indent=2)}\n".encode(), "other recipe.json")
+    parts = {tuple(text and text.format(**p) for text in PUBLIC[p["kind"]]): p for p in public_parts(recipe["fields"])}
     stated = [tuple(entry[name] for name in INPUT) for entry in certificate["public_inputs"]]
-    need(stated == expected, f"public_inputs must be {expected}")
-    words = "epsilon covers the releases that certificate.json lists. It does not cover: choosing the recipe on these "
-    words += "records, other runs on them (epsilon adds up), or scores on real records."
-    for value in (v for v in recipe["fields"].values() if isinstance(v, dict) and v.get("kind") == "PublicImages"):
-        words += f" Nor does it cover the {value['pictures']} images with sha256 {value['sha256']}: "
-        words += f"by the word of {value.get('declared_by', value.get('word'))} they are public."
+    need(stated == [*parts], f"public_inputs must be {[*parts]}")
+    words = "".join(dict.fromkeys([SCOPE, *(NOT_COVERED.get(p["kind"], "").format(**p) for p in parts.values())]))
     if (delta or 0) > 1e-4:
         words += f" delta = {delta:g} is large: with probability up to delta the guarantee of a record may fail "
         words += f"altogether; of {1 / delta:,.0f} records that may be about one."
@@ -293,7 +294,7 @@ def main(folder):
             break
     print("claim:", certificate.get("claim"))
     print("not checked: whether the plan is the recipe's, whether pictures and tables show synthetic.npz, statements")
-    documents = any(Path(folder, name).exists() for name in NEVER_LISTED - {"certificate.json"})
+    documents = any(Path(folder, name).exists() for name in DOCUMENTS)
     print("FAILED" if failed else "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" if documents else "PASSED")
     return 1 if failed else 4 if documents else 0
 

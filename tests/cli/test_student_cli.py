@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from run_command import refused, succeeds
 from small_sets import small_nets
@@ -143,3 +145,41 @@ def test_what_cannot_be_is_refused(shared, tmp_path):
     ):
         with pytest.raises(DataError, match=re.escape(sentence)):
             made()
+
+
+def test_a_student_is_written_with_a_statement_of_its_guarantee(led, tmp_path, monkeypatch):
+    import onnxruntime
+    from safetensors.numpy import load_file
+
+    small_nets(monkeypatch)
+    monkeypatch.setattr(students, "STUDENT", replace(evaluation.STUDENT, epochs=1))
+    command = ("student", led, "--test", "digits:test", "--teacher", "drawn", "--pictures", 20)
+    to = tmp_path / "net"
+    said = succeeds(*command, "--out", to)
+    assert {path.name for path in to.iterdir()} == {
+        *("student.safetensors", "student.onnx", "student.json", "predict.py", "README.md"),
+        *("certificate.json", "recipe.json"),
+    }
+    stated = json.loads((to / "student.json").read_text())
+    assert stated["guarantee"].startswith("Post-processing: ")
+    assert stated["claim"]["epsilon"] == json.loads((led / "certificate.json").read_text())["claim"]["epsilon"]
+    assert stated["certificate_sha256"] == hashlib.sha256((to / "certificate.json").read_bytes()).hexdigest()
+    assert stated["files"] == {
+        name: hashlib.sha256((to / name).read_bytes()).hexdigest() for name in ("student.safetensors", "student.onnx")
+    }
+    assert "Post-processing: " in (to / "README.md").read_text()
+    assert {array.dtype for array in load_file(to / "student.safetensors").values()} == {np.dtype("float32")}
+    test = load("digits:test")
+    session = onnxruntime.InferenceSession(to / "student.onnx")
+    X = test.schema.from_unit(test.take(np.flatnonzero(test.y >= 0))[0])
+    scores = np.asarray(session.run(None, {"images": X})[0])
+    (accuracy,) = re.findall(r": ([0-9.]+) %", said)
+    assert f"{100 * (scores.argmax(1) == test.y).mean():.2f}" == accuracy
+    assert "Expected a new folder outside of" in refused(*command, "--out", to)
+    assert "Expected a new folder outside of" in refused(*command, "--out", led / "net")
+    assert "Expected one network with --out" in refused(*command, "--out", tmp_path / "two", "--nets", 2)
+    own = tmp_path / "own"
+    succeeds("student", led, "--test", "digits:test", "--teacher", "digits:train", "--out", own)
+    stated = json.loads((own / "student.json").read_text())
+    assert (stated["claim"], "does not cover these images" in stated["guarantee"]) == (None, True)
+    assert "digits" not in (own / "student.json").read_text()

@@ -36,6 +36,7 @@ SIZES = {
     "dosser": (57, 13),
     "transferred": (8, 8),
     "accuracy": (9, 9),
+    "medical": (24, 24),
 }
 """Runs of a shipped suite, and their releases."""
 
@@ -63,7 +64,15 @@ def test_runs_are_called_what_their_lines_of_results_are(name, done):
 
 @pytest.mark.parametrize(
     "said",
-    [{"straighten": True}, {"classes": "3"}, {"bounds": "0,1"}, {"resize": "8"}, {"channels": "3"}, {"labels": "fine"}],
+    [
+        {"straighten": True},
+        {"classes": "3"},
+        {"bounds": "0,1"},
+        {"resize": "8"},
+        {"channels": "3"},
+        {"labels": "fine"},
+        {"unit": "patient", "rows_per_unit": 2},
+    ],
     ids=lambda said: next(iter(said)),
 )
 def test_runs_whose_images_are_read_in_another_way_have_names_of_their_own(said):
@@ -71,7 +80,7 @@ def test_runs_whose_images_are_read_in_another_way_have_names_of_their_own(said)
         replace(next(read_suite("smoke")[1].all_runs()), source=Source(name="a", train="b", test="c", **each))
         for each in ({}, said)
     )
-    assert set(said) < {*OF_IMAGES}
+    assert set(said) < {*OF_IMAGES, "rows_per_unit"}
     assert plain.name != other.name
     assert plain.release != other.release
 
@@ -260,8 +269,9 @@ def test_data_sets_that_cannot_be(tmp_path):
         assert f"Expected data set {name!r} as a name of letters, digits" in refused("benchmark", path, "--out", "o")
     path.write_text("dpdistill: table schema\n")
     assert "begins with `dpdistill: benchmark suite`" in refused("benchmark", path, "--out", "o")
-    assert "among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, or as a YAML file" in refused(
-        "benchmark", "all", "--out", "o"
+    assert (
+        "among smoke, papers, frontier, subspaces, dosser, transferred, accuracy, medical, or as a YAML file"
+        in refused("benchmark", "all", "--out", "o")
     )
 
 

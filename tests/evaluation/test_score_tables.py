@@ -74,8 +74,9 @@ def test_all_twelve_learn_and_each_says_what_it_is():
     assert scores.mean.values[0] == pytest.approx(np.mean([score.values[0] for score in scores.classifiers]))
     assert scores.best.values[0] == max(score.values[0] for score in scores.classifiers)
     assert told == [("classifiers", k, 12) for k in range(13)]
-    assert scores.positive == "ill"
-    assert "Positive class: ill." in scores.text
+    rarer = TWO.classes[np.bincount(test.y).argmin()]
+    assert scores.positive == rarer
+    assert f"Positive class: {rarer}, the rarer one of the test set." in scores.text
     json.dumps(scores.to_json(), allow_nan=False)
     assert set(classifiers.COSTS) == set(SETTINGS)
 
@@ -228,12 +229,31 @@ def test_accuracy_by_class_by_hand(monkeypatch):
     assert scores.classifiers[0].values[0] == pytest.approx(0.625)
     assert scores.header == ("classifier (honest)", "ROC", "PRC", "accuracy of well", "accuracy of ill")
     assert scores.rows()[0] == ("decision tree", "0.625", "0.417", "0.750", "0.500")
-    assert scores.rows()[-1] == ("mean of 1", *scores.rows()[0][1:])
+    assert len(scores.rows()) == 1
     found = scores.to_json()
     assert found["mean"] == {"ROC": 0.625, "PRC": 0.4167, "accuracy": {"well": 0.75, "ill": 0.5}}
     assert found["classifiers"]["decision tree"]["fitted"] is True
     assert found["best"]["classifier"] == "decision tree"
     assert (found["mode"], found["positive class"], found["training rows"]) == ("honest", "ill", 2)
+
+
+def test_the_positive_class_is_the_rarer_one_or_the_stated_one(monkeypatch):
+    monkeypatch.setattr(tables, "available", lambda: ("decision tree",))
+    ages = np.array([20.0, 80.0])
+    train = Records(np.stack([ages, ages * 0 + 1, ages * 0], 1), np.array([0, 1]), TWO)
+    ages = np.array([20.0, 25, 75, 85, 30, 90])
+    test = Records(np.stack([ages, ages * 0 + 1, ages * 0], 1), np.array([0, 0, 1, 1, 1, 1]), TWO)
+    rarer, well, ill = (score_tables(train, test, positive=each) for each in (None, "well", "ill"))
+    # 3 rows are taken for well, 2 of them rightly; 3 for ill, all rightly.
+    assert (rarer.positive, rarer.rarer) == ("well", True)
+    assert rarer.classifiers == well.classifiers
+    assert (well.positive, well.rarer, ill.positive) == ("well", False, "ill")
+    assert well.classifiers[0].values == pytest.approx((0.875, 2 / 3))
+    assert ill.classifiers[0].values == pytest.approx((0.875, 0.75 * 1 + 0.25 * 4 / 6))
+    assert "Positive class: well, the rarer one of the test set." in rarer.text
+    assert "Positive class: ill." in ill.text
+    with pytest.raises(DataError, match="Expected as positive class 'well' or 'ill'; got 'dead'"):
+        score_tables(train, test, positive="dead")
 
 
 @pytest.mark.parametrize("mode", tables.MODES)

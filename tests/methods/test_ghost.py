@@ -321,7 +321,7 @@ class TestRowsStandAlone:
         contract.check_features(kind(ScatterNet(groups=27, normalise=True)), UNIT, 32, 40)
 
     def test_whitened_features(self, monkeypatch):
-        monkeypatch.setattr(whitening, "PICTURES", 50)
+        monkeypatch.setattr(whitening, "pictures_for", lambda shape: 50)
         contract.check_features(WhiteScatterNet(strength=0.987), UNIT, 32, 40)
 
 

@@ -17,6 +17,7 @@ import pytest
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.certificate.build import SYSTEM_NOISE
 from dpdistill.method import Distilled
+from dpdistill.publish.export import export
 from dpdistill.query import Stage
 from dpdistill.run import Result
 from dpdistill.schema import Column, Schema, TableSchema
@@ -83,7 +84,11 @@ def pages(tmp_path_factory) -> dict[str, str]:
         "table": Result(table, RECIPE, schedule, SYSTEM_NOISE).save(there / "table"),
         "unprotected": Result(images, RECIPE, None, None).save(there / "unprotected"),
     }
-    return {name: Path(folder / "report.html").as_uri() for name, folder in saved.items()}
+    officers = {}
+    for name in ("images", "table"):
+        made = export(saved[name], "kit", there / f"{name}-kit")
+        officers[f"officer of {name}"] = Path(made / "officer.html").as_uri()
+    return {name: Path(folder / "report.html").as_uri() for name, folder in saved.items()} | officers
 
 
 def show(browser: Any, page: str, size: tuple[int, int] = LAPTOP, dark: bool = False, media: str = "") -> None:
@@ -137,7 +142,7 @@ def test_the_search_for_pale_words_finds_them(browser, pages):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["images", "table", "unprotected"])
+@pytest.mark.parametrize("name", ["images", "table", "unprotected", "officer of table"])
 def test_axe_core_finds_nothing(browser, pages, name, dark):
     show(browser, pages[name], dark=dark)
     browser.execute_script(AXE.read_text())
@@ -186,14 +191,22 @@ def test_a_screen_reader_has_a_name_for_everything(browser, pages):
         assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-@pytest.mark.parametrize("name", ["images", "table"])
+@pytest.mark.parametrize("name", ["images", "table", "officer of images", "officer of table"])
 def test_it_prints(browser, pages, name):
     show(browser, pages[name], dark=True, media="print")
     assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     paper = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}
     printed = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", paper)["data"])
     assert printed.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == (2 if name == "images" else 3)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == {"images": 2, "table": 3}.get(name, 1)
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_the_officers_page_fits_the_screen(browser, pages, size):
+    for name in ("officer of images", "officer of table"):
+        show(browser, pages[name], size)
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        assert width == size[0]
 
 
 def test_what_scrolls_is_reached_by_keyboard_and_has_a_name(browser, pages):

@@ -372,14 +372,14 @@ def test_csv_of_images_and_rows(pictures, table, tmp_path):
     assert pd.read_csv(tmp_path / "b.csv")["ward"].tolist() == ["A", "B", "B"]
 
 
-@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("to", sorted({*FORMATS} - {"onnx"}))  # these sets have no classifier
 @pytest.mark.parametrize("kind", ["pictures", "table"])
 def test_every_format_says_the_cost_and_never_overwrites(to, kind, request, tmp_path):
     folder, out = request.getfixturevalue(kind), tmp_path / f"out{FORMATS[to].ending}"
     export(folder, to, out)
     if to != "csv":
-        text = (out / CARD if out.is_dir() else out).read_text()
-        assert re.search(r"ε \| \*\*1\.5\*\*|epsilon = 1\.5|epsilon: 1\.5", text)
+        text = (out / ("officer.html" if to == "kit" else CARD) if out.is_dir() else out).read_text()
+        assert re.search(r"ε = 1\.5|ε \| \*\*1\.5\*\*|epsilon = 1\.5|epsilon: 1\.5", text)
     with pytest.raises(DataError, match="exists: choose another place"):
         export(folder, to, out)
     wrong = tmp_path / ("other.zip" if not FORMATS[to].ending else "other")

@@ -157,7 +157,7 @@ def test_large_images_take_more_by_their_pixels(shape):
         for size in ((32, 32 * shape[1] // shape[0], shape[2]), shape)
     )
     pixels = shape[0] * shape[1] / (32 * (32 * shape[1] // shape[0]))
-    assert larger.encoding == pytest.approx(pixels * at_32.encoding, rel=0.3)
+    assert pixels * at_32.encoding < larger.encoding < pixels**1.5 * at_32.encoding  # a matrix product along each side
     assert larger.features == pytest.approx(pixels * at_32.features, rel=0.3)
     assert larger.compiling < pixels * at_32.compiling
 

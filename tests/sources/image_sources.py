@@ -48,6 +48,7 @@ class Source:
         least: what a caller must state at least.
         good: records that can be used.
         hostile: records of other kinds, by kind.
+        labels: class indices of the good records, sorted.
     """
 
     form: str
@@ -56,6 +57,7 @@ class Source:
     least: dict[str, Any]
     good: list[Record]
     hostile: dict[str, Record] = field(default_factory=dict)
+    labels: tuple[int, ...] = (0, 0, 1, 2)
 
     @property
     def stated_facts(self) -> set[str]:

@@ -45,7 +45,7 @@ def export(
 
     Args:
         folder: the shared folder.
-        to: "hf", "torch", "csv", "croissant", "registry" or "card".
+        to: "hf", "torch", "csv", "onnx", "kit", "croissant", "registry" or "card".
         out: new file or folder to write.
         about: facts that only the publisher knows: a `Publisher`, or texts "field=value".
         about_file: a YAML file of such fields; `about` overrides them.

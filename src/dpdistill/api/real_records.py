@@ -152,7 +152,11 @@ def real_image_scores(
 
 
 def table_scores(
-    training: Distilled | Records, test: Records, names: tuple[str, ...] | None, seed: int, listener: Listener
+    training: Distilled | Records,
+    test: Records,
+    names: tuple[str, ...] | None,
+    seed: int,
+    listener: Listener,
 ) -> TableScores:
     """Returns the scores of classifiers that are trained on a table; the listener receives them as a table.
 

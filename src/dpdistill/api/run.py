@@ -118,6 +118,7 @@ def distill(
     out: str | os.PathLike | None = None,
     run_dir: str | os.PathLike | None = None,
     label: str | None = None,
+    title: str | None = None,
     private: bool = True,
     progress: Progress | None = None,
     listener: Listener = SILENT,
@@ -140,6 +141,7 @@ def distill(
         out: the folder for the result, which may be shared; None leaves writing to `Result.save`.
         run_dir: the owner's folder with ledger and checkpoints, for resuming; by default DIR.run of `out`, or memory.
         label: name of the run in the ledger; the name of `out` by default.
+        title: heading of the page in `out`; its classes by default.
         private: False for a run without noise, whose epsilon is infinite (`distill_without_privacy`).
         progress: called with the stage, the number of steps done and their total.
         listener: receives notes, warnings and progress; logs warnings by default.
@@ -164,7 +166,8 @@ def distill(
         data, method, budget, reading=reading, persons=persons, machine=machine, account=account, out=out,
         run_dir=run_dir, label=label, private=private,
     )  # fmt: skip
-    return _run(request, listener if progress is None else Listener(progress))
+    _check_title(title, out)
+    return _run(request, listener if progress is None else Listener(progress), title)
 
 
 def distill_without_privacy(
@@ -202,6 +205,7 @@ def finish_again(
     *,
     out: str | os.PathLike | None = None,
     overwrite: bool = False,
+    title: str | None = None,
     progress: Progress | None = None,
     listener: Listener = SILENT,
 ) -> Result:
@@ -213,6 +217,7 @@ def finish_again(
         budget: must equal the budget that was paid, if stated.
         out: the folder for the result, or None.
         overwrite: replace an earlier result.
+        title: heading of the page in `out`; its classes by default.
         progress: called with the stage, the number of steps done and their total.
         listener: receives notes, warnings and progress.
 
@@ -221,6 +226,7 @@ def finish_again(
         LedgerError: the run is not complete, or its releases do not fit the recipe.
     """
     listener = listener if progress is None else Listener(progress)
+    _check_title(title, out)
     choice, made = chosen_recipe(method)
     check_method(choice.method)
     if choice.public is not None:
@@ -245,7 +251,7 @@ def finish_again(
         budget = replace(paid.schedule.budget, **budget.stated) if budget.stated else None
     with listener.progress() as report:
         result = driver.finish_again(run_dir, made, budget=budget, progress=report)
-    return _saved(result, path, replaces, listener)
+    return _saved(result, path, replaces, listener, title)
 
 
 def _request(data: Any, method: Any, budget: Any, **stated: Any) -> Request:
@@ -253,7 +259,7 @@ def _request(data: Any, method: Any, budget: Any, **stated: Any) -> Request:
     return Request(data=data, choice=choice, method=made, budget=budget or BudgetChoice(), **stated)
 
 
-def _run(request: Request, listener: Listener) -> Result:
+def _run(request: Request, listener: Listener, title: str | None) -> Result:
     terms = Terms.of(request)
     path, replaces = (None, False) if request.out is None else _output(request)
     terms.caution(listener)
@@ -279,7 +285,18 @@ def _run(request: Request, listener: Listener) -> Result:
             how = {"workers": _workers(request.machine), "memory": request.machine.memory, "progress": progress}
             label = (path.name if path else "") if request.label is None else request.label
             result = driver.distill(records, method, terms.budget, label=label, **how, **paid)
-    return _saved(result, path, replaces, listener)
+    return _saved(result, path, replaces, listener, title)
+
+
+def _check_title(title: str | None, out: str | os.PathLike | None) -> None:
+    """Refuses a title that the page cannot show, before anything is paid, and a title without a page."""
+    if title is None:
+        return
+    from dpdistill.publish.report.title import check_title
+
+    check_title(title)
+    if out is None:
+        raise DataError(f"Expected out, the folder for the result, with title={title!r}.")
 
 
 def _output(request: Request) -> tuple[Path, bool]:
@@ -290,10 +307,10 @@ def _output(request: Request) -> tuple[Path, bool]:
     return output_folder(request.out, request.account.overwrite)
 
 
-def _saved(result: Result, path: Path | None, replaces: bool, listener: Listener) -> Result:
+def _saved(result: Result, path: Path | None, replaces: bool, listener: Listener, title: str | None) -> Result:
     if path is not None:
         with listener.working("writing the certificate and the report"):
-            result.save(path, replaces)
+            result.save(path, replaces, title)
     return result
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import MAX_SEED, option
 from dpdistill.api.reading import check_source
-from dpdistill.recipe.build import kernel_named
+from dpdistill.recipe.kernel_names import kernel_named
 from dpdistill.recipe.names import check_names
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError, Schema, TableSchema

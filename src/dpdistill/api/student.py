@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from dpdistill.api.listener import SILENT, Listener
 from dpdistill.api.options import option
@@ -23,9 +26,11 @@ from dpdistill.api.scoring import (
     scores_in,
     write_scores,
 )
+from dpdistill.folder.save import check_output
 from dpdistill.recipe.choices import TEACHERS
 from dpdistill.recipe.names import check_names
 from dpdistill.schema import DataError, Schema
+from dpdistill.storage.files import show
 
 if TYPE_CHECKING:
     from dpdistill.method import Distilled
@@ -93,6 +98,7 @@ def student(
     regression: Regression = Regression(),
     held_out: HeldOutImages = HeldOutImages(),
     include_scores: bool = False,
+    out: str | os.PathLike | None = None,
     listener: Listener = SILENT,
 ) -> Evaluation:
     """Trains networks on a teacher's scores of images, and scores the networks on held-out images.
@@ -107,6 +113,8 @@ def student(
         regression: kernels and ridge; the first kernel may be the teacher's.
         held_out: options of reading the held-out images.
         include_scores: add the scores to the folder and its report; epsilon does not cover them.
+        out: new folder for the network: weights as safetensors, an ONNX file where onnx is installed, and a statement
+            of its guarantee. The scores are not written there.
         listener: receives each score as soon as it is computed, notes, warnings and progress; logs by default.
 
     Returns:
@@ -127,6 +135,7 @@ def student(
     if not isinstance(schema, Schema):
         raise DataError(f"{folder} holds a table: students learn from images.")
     _check_pictures(folder, distilled, teacher, teaching)
+    to = None if out is None else _check_out(Path(out), Path(folder), networks)
     check_sides(networks, schema)
     records = read_held_out(test, schema, held_out, listener)
     from dpdistill.evaluation import students
@@ -141,13 +150,47 @@ def student(
     pictures = pictures_of(teacher, teaching.pictures or NUMBER, folder, distilled, networks.seed, listener)
     training = students.student_training(teaching.slopes, teaching.epochs)
     then = students.own_lesson(distilled) if teaching.then_set else None
-    taught = students.taught_networks(teaches, pictures, records, nets, training, then=then, bars=listener.progress)
+    trained: list[Any] = []
+    taught = students.taught_networks(
+        teaches, pictures, records, nets, training, then=then, bars=listener.progress, keep=trained.append
+    )
     named = (accuracy_of("student", f"{title} accuracy, {by}", score) for title, by, score in taught)
     found = listed(named, listener)
     scores = {each.name: each.value for each in found}
+    if to is not None:
+        own_images = not kinds_of(teacher)
+        _write(to, Path(folder), schema, trained[0], f"taught by {teaches[0]} on {pictures[0]}", own_images, networks)
+        listener.note(f"{to}: the network, with a statement of its guarantee.")
     if include_scores:
         write_scores(folder, {**scores_in(folder), **scores}, listener)
     return Evaluation(scores, found)
+
+
+def _check_out(to: Path, folder: Path, networks: Networks) -> Path:
+    """Refuses a folder that cannot be written, and several networks for one folder."""
+    if networks.nets > 1 or len(networks.architecture) > 1:
+        raise DataError("Expected one network with --out: leave out --nets and further --architecture.")
+    if to.exists() or folder.resolve() in to.resolve().parents:
+        raise DataError(f"Expected a new folder outside of {show(folder)} with --out; got {show(to)}.")
+    check_output(to)
+    return to
+
+
+def _write(
+    to: Path, folder: Path, schema: Schema, trained: Any, taught: str, own_images: bool, networks: Networks
+) -> None:
+    """Writes the folder of a trained network."""
+    from dpdistill.graphs.refusal import NotExported
+    from dpdistill.graphs.released import function_model
+    from dpdistill.networks.parameters import named
+    from dpdistill.publish.export.student import Student, write_student
+
+    try:
+        model = function_model(lambda X: trained.network.apply(trained.params, X), schema)
+    except NotExported:
+        model = None
+    weights = {name: np.asarray(value) for name, value in named(trained.params).items()}
+    write_student(to, folder, Student(trained.network.title, weights, model, taught, own_images, networks.seed))
 
 
 def _check_pictures(folder: str | os.PathLike, distilled: Distilled, teacher: Any, teaching: Teaching) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpdistill.recipe.build import kernel_named
 from dpdistill.recipe.choices import CLASSIFIERS, TEACHERS, TRAININGS
+from dpdistill.recipe.kernel_names import kernel_named
 from dpdistill.recipe.names import PICTURES, check_names, kinds_of
 from dpdistill.recipe.networks import ARCHITECTURES
 from dpdistill.schema import DataError

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).with_name("suites")
 REAL = "real"
 """Name of the baseline without privacy: table classifiers trained on the real records."""
-OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels")
+OF_IMAGES = ("straighten", "classes", "bounds", "resize", "channels", "labels", "unit")
 """Fields of a data set on reading images; tables have a schema instead."""
-_LATER = (*OF_IMAGES, "student", "then_set")
+_LATER = (*OF_IMAGES, "rows_per_unit", "student", "then_set")
 """Fields added later, which are part of a run's name only if stated."""
 _TITLE = "benchmark suite"
 _WORDS = ("label", "variant", "chosen_on", "tried", "recipe")
@@ -59,6 +59,8 @@ class Source:
         resize: side of the square that images are resized to, likewise.
         channels: 1 or 3, for image files, likewise.
         labels: label kind of images where there are several, likewise.
+        unit: unit of privacy, likewise: a column or array that names the person of each image; empty for single images.
+        rows_per_unit: largest number of images of one unit that are used in a round; with a unit only.
         delta: delta of every budget on the data set.
         keep: kept share of the majority class in mode paper.
     """
@@ -77,6 +79,8 @@ class Source:
     resize: str = ""
     channels: Literal["", "1", "3"] = ""
     labels: str = ""
+    unit: str = ""
+    rows_per_unit: int = 0
     delta: float = 1e-5
     keep: float = 1.0
 
@@ -89,6 +93,12 @@ class Source:
             raise DataError(f"Expected data set {self.name!r} with a test, or with 0 < test_share < 1.")
         if not 0.0 < self.keep <= 1.0:
             raise DataError(f"Expected data set {self.name!r} with 0 < keep <= 1; got {self.keep}.")
+        if bool(self.unit) != (self.rows_per_unit >= 1):
+            raise DataError(
+                f"Expected data set {self.name!r} with both a unit and rows_per_unit >= 1, or with neither."
+            )
+        if self.unit and not self.test:
+            raise DataError(f"Expected data set {self.name!r}, which has a unit, with test records of other units.")
         for name, parse in (("classes", parse_classes), ("bounds", parse_bounds), ("resize", parse_resize)):
             if value := getattr(self, name):
                 parse(value)
@@ -197,7 +207,10 @@ class Run:
     @property
     def budget(self) -> Budget | None:
         """Returns the budget; None without privacy."""
-        return None if self.epsilon is None else Budget(self.epsilon, self.source.delta)
+        if self.epsilon is None:
+            return None
+        unit, rows = self.source.unit or None, self.source.rows_per_unit or 1
+        return Budget(self.epsilon, self.source.delta, unit=unit, rows_per_unit=rows)
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
 from dpdistill.certificate.format import CANNOT_CHECK, FORMAT, INFINITE, PACKAGES, WHOLE, parse
-from dpdistill.certificate.public_inputs import DECLARED, declared_by, public_inputs
+from dpdistill.certificate.public_inputs import not_covered, public_inputs
 from dpdistill.certificate.versions import versions_of
 from dpdistill.errors import CertificateError
 from dpdistill.folder.layout import CERTIFICATE, RECIPE, SYNTHETIC, hash_files, read_object
@@ -145,22 +145,11 @@ def scope(budget: Budget | None, recipe: Mapping[str, Any]) -> str:
 
     Args:
         budget: the spent budget.
-        recipe: recipe in the certificate, which may use images that a caller declared public.
+        recipe: recipe in the certificate, which may use images or an encoder that somebody declared public.
     """
     if budget is None:
         return NO_SCOPE
-    return " ".join(filter(None, (SCOPE, *_public_images(recipe), budget.caution)))
-
-
-def _public_images(recipe: Mapping[str, Any]) -> list[str]:
-    fields = recipe.get("fields")
-    parts = [value for value in (fields.values() if isinstance(fields, dict) else ()) if isinstance(value, dict)]
-    return [
-        f"Nor does it cover the {value.get('pictures')} images with sha256 {value.get('sha256')}: by the word of"
-        f" {declared_by(value)} they are public."
-        for value in parts
-        if value.get("kind") == DECLARED
-    ]
+    return " ".join(filter(None, (SCOPE, *not_covered(recipe), budget.caution)))
 
 
 def build_certificate(

@@ -71,6 +71,7 @@ class Expected:
         documents: (file name, whether it agrees, a sentence) of each existing document.
         contents: (file name, its fault or None, packages whose other version explains the fault) of each listed file;
             packages ("",) if the package that compares the file is not installed. None if files were not compared.
+        encoders: checks of the files of public pre-trained encoders.
         fault: sentence about why the records or the page cannot be used.
         earlier: whether the certificate has an earlier format: this version may word pages and documents differently.
     """
@@ -84,6 +85,7 @@ class Expected:
     page: bytes | None = None
     documents: tuple[tuple[str, bool | None, str], ...] = ()
     contents: tuple[tuple[str, str | None, tuple[str, ...]], ...] | None = None
+    encoders: tuple[Check, ...] = ()
     fault: str | None = None
     earlier: bool = False
 

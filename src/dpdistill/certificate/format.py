@@ -140,7 +140,7 @@ class Owner(Model):
 class PublicInput(Model):
     """Data that is not private, by declaration: epsilon does not cover it."""
 
-    kind: Literal["generated images", "declared images", "shipped filters"]
+    kind: Literal["generated images", "declared images", "shipped filters", "pre-trained encoder"]
     sha256: Annotated[Sha256 | None, Field(description="null for procedurally generated images.")]
     source: Annotated[Text, Field(description="Where the data come from.")]
     declared_by: Annotated[Text, Field(description="Who says that the data are public.")]

@@ -10,7 +10,8 @@ from dpdistill.recipe.earlier_names import current_name
 
 PACKAGE = "dpdistill"
 _PROGRAMS = ("Drawn", "Silhouettes")
-DECLARED, _FILTERS = "PublicImages", "DrawnNet"
+ENCODER = "pre-trained encoder"
+DECLARED, _FILTERS, _ENCODER = "PublicImages", "DrawnNet", "PublicEncoder"
 
 
 def public_inputs(recipe: object) -> list[PublicInput]:
@@ -45,8 +46,17 @@ def _public_input(value: dict[str, Any]) -> PublicInput | None:
         source = f"program {kind} of {PACKAGE}, {count} images from seed {value.get('seed')}"
         return PublicInput(kind="generated images", sha256=None, source=source, declared_by=PACKAGE)
     sha256 = value.get("filters" if kind == _FILTERS else "sha256")
-    if kind not in (DECLARED, _FILTERS) or not _is_sha256(sha256):
+    if kind not in (DECLARED, _FILTERS, _ENCODER) or not _is_sha256(sha256):
         return None
+    if kind == _ENCODER:
+        stated = {key: str(value.get(key) or "not stated") for key in ("name", "source", "licence", "training_data")}
+        source = "{name} from {source}, {licence}, trained on {training_data}".format(**stated)
+        return PublicInput(
+            kind=ENCODER,
+            sha256=sha256,
+            source=source,
+            declared_by=str(value.get("declared_by") or "nobody"),
+        )
     if kind == _FILTERS:
         source = f"drawn_filters.npz of {PACKAGE}, learned from generated images"
         return PublicInput(kind="shipped filters", sha256=sha256, source=source, declared_by=PACKAGE)
@@ -54,6 +64,23 @@ def _public_input(value: dict[str, Any]) -> PublicInput | None:
     return PublicInput(
         kind="declared images", sha256=sha256, source=source, declared_by=by if isinstance(by, str) and by else "nobody"
     )
+
+
+def not_covered(recipe: Any) -> list[str]:
+    """Returns a sentence for each input that a person declares public in a recipe's fields, each sentence once."""
+    result: list[str] = []
+    for value in _kinds(recipe.get("fields")):
+        if value["kind"] == DECLARED:
+            what = f"the {value.get('pictures')} images with sha256 {value.get('sha256')}"
+        elif value["kind"] == _ENCODER:
+            what = f"the data that trained the encoder {value.get('name')} with sha256 {value.get('sha256')}, "
+            what += str(value.get("training_data"))
+        else:
+            continue
+        sentence = f"Nor does it cover {what}: by the word of {declared_by(value)} they are public."
+        if sentence not in result:
+            result.append(sentence)
+    return result
 
 
 def declared_by(images: dict[str, Any]) -> Any:

@@ -70,6 +70,7 @@ def check_certificate(
         *check_files(folder, certificate, expected),
         *check_handover(folder, run),
         _public_inputs(certificate),
+        *expected.encoders,
     ]
     if schedule is None:
         checks.append(Check("guarantee", None, "epsilon is infinite: this run gives no privacy guarantee."))

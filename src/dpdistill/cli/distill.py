@@ -24,6 +24,14 @@ def distill(
     out: Annotated[
         str, typer.Option("--out", rich_help_panel="Output", help="Folder for the result; it may be shared.")
     ],
+    title: Annotated[
+        str | None,
+        typer.Option(
+            "--title",
+            rich_help_panel=Expert("Output"),
+            help="Name of the set, the heading of its page; its classes by default.",
+        ),
+    ] = None,
     choice: RecipeChoice,
     budget: BudgetChoice,
     reading: Reading,
@@ -51,12 +59,12 @@ def distill(
     if from_ is not None:
         _refuse_with_from(choice, reading, persons, account, machine, non_private)
         result = dp.finish_again(
-            from_, choice, budget, out=out, overwrite=account.overwrite, listener=Terminal()
+            from_, choice, budget, out=out, title=title, overwrite=account.overwrite, listener=Terminal()
         )  # fmt: skip
     else:
         result = dp.distill(
             data, choice, budget, reading=reading, persons=persons, machine=machine, out=out,
-            private=not non_private, listener=Terminal(), **vars(account),
+            title=title, private=not non_private, listener=Terminal(), **vars(account),
         )  # fmt: skip
     _say_result(Path(out).resolve(), result)
 

@@ -18,8 +18,9 @@ def export(
         str,
         typer.Option(
             rich_help_panel="Output",
-            help="hf (a folder for the Hugging Face Hub), torch (a folder with arrays and a Dataset), csv, or a "
-            "document with your additions: croissant, registry, card.",
+            help="hf (a folder for the Hugging Face Hub), torch (a folder with arrays and a Dataset), csv, "
+            "onnx (the released classifier with its features, and predict.py), kit (partner.zip and a page for the "
+            "privacy officer), or a document with your additions: croissant, registry, card.",
         ),
     ],
     out: Annotated[str, typer.Option(rich_help_panel="Output", help="New folder or file to write.")],

@@ -30,6 +30,7 @@ def methods(
     give(methods={method.name: _as_json(method) for method in listed}, kernels=kernels)
     if name is None or any(field.name == "kernel" for field in listed[0].fields):
         say(f"Kernels: {', '.join(kernels)}.")
+        say("Networks trained on public data, as kernels: --encoder efficientnet-lite0, or FILE.onnx with a card.")
     say('"free" fields may change with --from, which uses the releases of a finished run again at no cost.')
 
 

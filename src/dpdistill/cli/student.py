@@ -34,6 +34,13 @@ def student(
     regression: Regression,
     held_out: HeldOutImages,
     include_scores: IncludeScores = False,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel="Output",
+            help="New folder for the network: weights (safetensors), an ONNX file, and a statement of its guarantee.",
+        ),
+    ] = None,
 ) -> None:
     """Train networks on a teacher's scores of images, and score the networks on a test set.
 
@@ -41,6 +48,6 @@ def student(
     """
     found = dp.student(
         folder, test, teacher, teaching=teaching, networks=networks, regression=regression, held_out=held_out,
-        include_scores=include_scores, listener=Terminal(),
+        include_scores=include_scores, out=out, listener=Terminal(),
     )  # fmt: skip
-    give(scores=found.scores)
+    give(scores=found.scores, out=out)

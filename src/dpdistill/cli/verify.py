@@ -17,13 +17,19 @@ def verify(
         str | None,
         typer.Option(rich_help_panel="Output", help="The owner's folder of the run; DIR.run by default, if it exists."),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel="Output", help="FILE.onnx of the recipe's public encoder; found by its hash by default."
+        ),
+    ] = None,
 ) -> None:
     """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger.
 
     The last line and the exit code state the outcome: 0 PASSED, 1 FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
     """
     with working("checking"):
-        result = dp.verify(folder, run)
+        result = dp.verify(folder, run, encoder)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
         say(f"{item.name}: {item.detail}", mark=f"{mark:5}", style=style)

@@ -17,7 +17,7 @@ from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.kernel import Kernel
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.parameters import Hidden, read_parameters, sized
-from dpdistill.recipe.build import kernel_named
+from dpdistill.recipe.kernel_names import kernel_named
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records

@@ -106,8 +106,11 @@ def score_nets(
     seed: int,
     progress: Progress,
     kind: str = "network",
+    keep: Callable[[Classifier], None] | None = None,
 ) -> Score:
     """Returns the test accuracy of networks that `train(key, after_step)` returns from their random keys.
+
+    `keep` receives each network.
 
     Raises:
         DataError: a test set of another shape or other classes, or without records.
@@ -121,6 +124,8 @@ def score_nets(
         net = train(
             jax.random.fold_in(jax.random.key(seed), k), partial(progress, f"training {kind} {k + 1} of {nets}")
         )
+        if keep is not None:
+            keep(net)
         accuracies.append(100.0 * accuracy(net, X, y))
     return Score(tuple(accuracies))
 

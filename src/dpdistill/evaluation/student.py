@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ def score_student(
     then: tuple[np.ndarray, np.ndarray] | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
+    keep: Callable[[Classifier], None] | None = None,
 ) -> Score:
     """Returns the test accuracy of networks trained on a teacher's scores of images, then on a set.
 
@@ -84,6 +86,7 @@ def score_student(
             training by `FURTHER`: the set's signals and the teacher's kernel hold different information.
         seed: seed of the nets.
         progress: receives the number of steps done on the teacher's scores, for each net.
+        keep: receives each trained net.
 
     Raises:
         DataError: a test set of another shape.
@@ -101,7 +104,7 @@ def score_student(
             return net
         return train_classifier(jax.random.fold_in(key, 1), *then, further, params=net.params)
 
-    return score_nets(train, lesson.schema, test, nets, seed, progress, "student")
+    return score_nets(train, lesson.schema, test, nets, seed, progress, "student", keep)
 
 
 def margin_slopes(teacher: Teacher, X: np.ndarray, progress: Progress = no_progress) -> tuple[np.ndarray, Slopes]:

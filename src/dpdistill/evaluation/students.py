@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from dpdistill.evaluation.scored import Bars, Nets, no_bars
 from dpdistill.evaluation.student import lesson_of, score_student
 from dpdistill.evaluation.teacher import Teacher
 from dpdistill.method import Distilled
-from dpdistill.networks.training import SLOPES, STUDENT, Training
+from dpdistill.networks.training import SLOPES, STUDENT, Classifier, Training
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
 
@@ -71,6 +71,7 @@ def taught_networks(
     *,
     then: tuple[np.ndarray, np.ndarray] | None = None,
     bars: Bars = no_bars,
+    keep: Callable[[Classifier], None] | None = None,
 ) -> Iterator[tuple[str, str, Score]]:
     """Yields (title, description of teacher and images, score) of networks trained on a teacher's scores.
 
@@ -82,6 +83,7 @@ def taught_networks(
         training: options of their training.
         then: records and class probabilities for further training: `own_lesson`.
         bars: shows the progress of each.
+        keep: receives each trained network.
     """
     (by, teaches), (source, unlabelled) = teacher, pictures
     by = f"taught by {by} on {source}" + (" and their slopes" if training.jacobian else "")
@@ -93,6 +95,6 @@ def taught_networks(
         with bars() as bar:
             score = score_student(
                 lesson, test, training=replace(training, network=network), nets=nets.number, flip=nets.flip,
-                seed=nets.seed, then=then, progress=bar,
+                seed=nets.seed, then=then, progress=bar, keep=keep,
             )  # fmt: skip
         yield network.title, by, score

@@ -66,6 +66,8 @@ class TableScores:
         keep: kept share of the majority class; 1 in mode honest.
         left_out: names of classifiers whose package is not installed.
         released: score of the classifier that was released with a synthetic table, in mode honest; else None.
+        positive: positive class of ROC and PRC; None for more than two classes.
+        rarer: whether the positive class was chosen as the rarer class of the test set.
     """
 
     mode: str
@@ -76,11 +78,8 @@ class TableScores:
     keep: float = 1.0
     left_out: tuple[str, ...] = ()
     released: ClassifierScore | None = None
-
-    @property
-    def positive(self) -> str | None:
-        """Returns the positive class of ROC and PRC, the second of two; None for more classes."""
-        return self.classes[1] if len(self.classes) == 2 else None
+    positive: str | None = None
+    rarer: bool = False
 
     @property
     def mean(self) -> ClassifierScore:
@@ -99,7 +98,8 @@ class TableScores:
         """Returns the description to print with every table of the scores."""
         sentences = [MODES[self.mode].format(keep=self.keep)]
         if self.positive is not None:
-            sentences.append(f"Positive class: {self.positive}.")
+            chosen = ", the rarer one of the test set" if self.rarer else ""
+            sentences.append(f"Positive class: {self.positive}{chosen}.")
         sentences.append(f"Each classifier was trained on {self.training_rows:,} rows.")
         if self.left_out:
             sentences.append(f"Left out, since not installed: {', '.join(self.left_out)}.")
@@ -114,9 +114,10 @@ class TableScores:
         return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Returns one row of texts per classifier, then their mean, then the released classifier if there is one."""
-        last = (self.mean,) if self.released is None else (self.mean, self.released)
-        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in (*self.classifiers, *last)]
+        """Returns one row of texts per classifier, the mean of several, and the released classifier if there is one."""
+        listed = (*self.classifiers, self.mean) if len(self.classifiers) > 1 else self.classifiers
+        listed = listed if self.released is None else (*listed, self.released)
+        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in listed]
 
     @property
     def listed(self) -> str:
@@ -162,6 +163,7 @@ def score_tables(
     keep: float = 1.0,
     seed: int = 0,
     names: Iterable[str] | None = None,
+    positive: str | None = None,
     progress: Progress = no_progress,
     told: Told = untold,
 ) -> TableScores:
@@ -171,7 +173,7 @@ def score_tables(
 
     Synthetic rows are scored as published: decoded to values and categories and encoded again, so that categories are
     exactly one-hot. In mode honest, for two classes, ROC and PRC are the area under the ROC curve and
-    the average precision of the second class's probability (for the linear SVC, of its decision function); for more,
+    the average precision of the positive class's probability (for the linear SVC, of its decision function); for more,
     F1 is that of the predictions, weighted by the classes' test rows, and ROC the mean of one class against the rest.
     A classifier that cannot be fitted (a set with one class, a singular covariance) answers with the most frequent
     class of the set.
@@ -190,12 +192,14 @@ def score_tables(
         keep: share of the test set's majority class that is kept, 0 < keep <= 1; 1 in mode honest.
         seed: seed of the classifiers, the subset of at most 20,000 rows and the undersampling.
         names: names of the classifiers, see `available`; None for all.
+        positive: positive class of two; None for the rarer one of the test set, or the second of equally many.
         progress: receives the number of classifiers done.
         told: receives each score as soon as it is computed, with the share of work done.
 
     Raises:
-        DataError: rows that are no table's or do not fit the schema, or none that can be used; a test set with other
-            columns or classes, or without rows; an unknown classifier; scikit-learn is not installed.
+        DataError: an unknown positive class, or one of more than two classes; rows that are no table's or do not fit
+            the schema, or none that can be used; a test set with other columns or classes, or without rows; an unknown
+            classifier; scikit-learn is not installed.
         ValueError: an unknown mode, or a keep that does not fit it.
 
     Source:
@@ -206,6 +210,7 @@ def score_tables(
     if not isinstance(schema, TableSchema):
         raise DataError(f"Expected training records of a table; got {schema}.")
     X_t, y_t = _test_rows(schema, test)
+    chosen = _positive(schema.classes, y_t, positive)
     majority = int(np.bincount(y_t).argmax())
     X_t, y_t = _undersampled(X_t, y_t, majority, keep, seed)
     if isinstance(training, Distilled):
@@ -221,7 +226,7 @@ def score_tables(
         raise DataError(f"Unknown classifier {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
 
     def score(name: str) -> ClassifierScore:
-        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed)
+        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed, chosen)
 
     metrics, done, scores = _metrics(mode, len(schema.classes)), 0.0, {}
     progress("classifiers", 0, len(asked))
@@ -230,27 +235,31 @@ def score_tables(
         progress("classifiers", len(scores), len(asked))
         told(found, metrics, done / sum(COSTS[name] for name in asked))
     left_out = tuple(name for name in SETTINGS if name not in known)
-    each = tuple(scores[name] for name in asked)
-    released = score_released(training, test) if isinstance(training, Distilled) and mode == "honest" else None
-    return TableScores(mode, metrics, schema.classes, each, len(X), keep, left_out, released)
+    ordered, two = tuple(scores[name] for name in asked), len(schema.classes) == 2
+    stated = {"positive": schema.classes[chosen] if two else None, "rarer": two and positive is None}
+    of_set = isinstance(training, Distilled) and mode == "honest"
+    released = _score_released(training, X_t, y_t, chosen) if of_set else None
+    return TableScores(mode, metrics, schema.classes, ordered, len(X), keep, left_out, released, **stated)
 
 
-def score_released(distilled: Distilled, test: Records) -> ClassifierScore | None:
-    """Returns the score of the classifier that was released with a table; None if none was.
-
-    Args:
-        distilled: a synthetic table.
-        test: rows as in `score_tables`.
-
-    Raises:
-        DataError: a classifier or rows that do not fit the schema.
-    """
+def _score_released(distilled: Distilled, X_t: np.ndarray, y_t: np.ndarray, positive: int) -> ClassifierScore | None:
+    """Returns the score of the classifier that was released with a table; None if none was."""
     schema = distilled.schema
     if distilled.classifier is None or not isinstance(schema, TableSchema):
         return None
-    X_t, y_t = _test_rows(schema, test)
     scores = softmax(scores_of(distilled.classifier, schema, X_t), 1)
-    return _score(RELEASED, scores, scores.argmax(1), y_t, "honest")
+    return _score(RELEASED, scores, scores.argmax(1), y_t, "honest", positive)
+
+
+def _positive(classes: tuple[str, ...], y: np.ndarray, stated: str | None) -> int:
+    """Returns the index of the positive class: the stated one, or the rarer one of two in the test set."""
+    if stated is None:
+        first, *others = np.bincount(y, minlength=2)
+        return int(len(classes) == 2 and first >= others[0])
+    if len(classes) != 2 or stated not in classes:
+        wanted = f"{classes[0]!r} or {classes[1]!r}" if len(classes) == 2 else "no class: there are more than two"
+        raise DataError(f"Expected as positive class {wanted}; got {stated!r}.")
+    return classes.index(stated)
 
 
 def _side_by_side(score: Callable[[str], ClassifierScore], names: Iterable[str]) -> Iterable[ClassifierScore]:
@@ -279,12 +288,20 @@ def cores() -> int:
 
 
 def _best_of(
-    name: str, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str, seed: int
+    name: str,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_t: np.ndarray,
+    y_t: np.ndarray,
+    classes: int,
+    mode: str,
+    seed: int,
+    positive: int,
 ) -> ClassifierScore:
     """Returns the score of a classifier; in mode paper the better of two settings for each metric."""
     plain = (False,) if mode == "honest" or not SETTINGS[name] else (False, True)
     variants = [make_classifier(name, seed=seed, rows=len(X), plain=each) for each in plain]
-    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode) for model in variants]
+    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode, positive) for model in variants]
     best = max(tried, key=lambda score: score.values[0])
     values = tuple(map(float, np.max([score.values for score in tried], 0)))
     return ClassifierScore(name, values, best.accuracy, best.fitted)
@@ -352,24 +369,34 @@ def _metrics(mode: str, classes: int) -> tuple[str, ...]:
 
 
 def _score_one(
-    name: str, model: object, X: np.ndarray, y: np.ndarray, X_t: np.ndarray, y_t: np.ndarray, classes: int, mode: str
+    name: str,
+    model: object,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_t: np.ndarray,
+    y_t: np.ndarray,
+    classes: int,
+    mode: str,
+    positive: int,
 ) -> ClassifierScore:
     """Fits and scores one classifier."""
     found = answers(model, X, y, X_t, classes)
     scores, predicted = found or (None, np.full(len(X_t), np.bincount(y).argmax()))
     if scores is None or mode == "paper":
         scores = np.eye(classes)[predicted]
-    score = _score(name, scores, predicted, y_t, mode)
+    score = _score(name, scores, predicted, y_t, mode, positive)
     return score if found is not None else replace(score, fitted=False)
 
 
-def _score(name: str, scores: np.ndarray, predicted: np.ndarray, y_t: np.ndarray, mode: str) -> ClassifierScore:
+def _score(
+    name: str, scores: np.ndarray, predicted: np.ndarray, y_t: np.ndarray, mode: str, positive: int
+) -> ClassifierScore:
     """Returns the score of scores (n, classes) and predicted classes (n,)."""
     from sklearn.metrics import f1_score
 
     classes = scores.shape[1]
     if classes == 2:
-        values = (_roc(y_t == 1, scores[:, 1]), _prc(y_t == 1, scores[:, 1]))
+        values = tuple(measure(y_t == positive, scores[:, positive]) for measure in (_roc, _prc))
     else:
         f1 = float(f1_score(y_t, predicted, average="weighted", zero_division=0))  # type: ignore[arg-type]
         rocs = [_roc(y_t == k, scores[:, k]) for k in range(classes)]

@@ -16,11 +16,13 @@ from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.score import Score, TestSet, test_set
 from dpdistill.features.apply import along, encode, with_chain_rule
 from dpdistill.features.gamma_correction import GammaCorrected
-from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_object
+from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays, read_object
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.method import Distilled, Progress, no_progress
-from dpdistill.recipe.build import kernel_named, kernel_of, shown
+from dpdistill.recipe.build import kernel_of, shown
+from dpdistill.recipe.kernel_names import kernel_named
+from dpdistill.recipe.methods.decoupled_kip import chosen
 from dpdistill.recipe.parts import implement
 from dpdistill.schema import DataError, Schema
 from dpdistill.storage.records import Records
@@ -198,6 +200,8 @@ def softness_in(folder: str) -> float:
 def kernel_in(folder: str) -> tuple[Any, float] | None:
     """Returns kernel and ridge of the recipe in a folder; None without a recipe or kernel.
 
+    Of a recipe with candidates it is the one that the released counts chose.
+
     Raises:
         DataError: a recipe that cannot be read, or an unknown kernel.
     """
@@ -205,6 +209,11 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     if "kernel" not in fields:
         return None
     try:
+        if candidates := fields.get("candidates"):
+            counts = np.asarray(read_arrays(Path(folder) / CLASSIFIER).get("counts", ()))
+            if len(counts) != len(candidates):
+                raise ValueError(f"{CLASSIFIER} has {len(counts)} counts for {len(candidates)} candidates")
+            return implement(kernel_named(candidates[chosen(counts)])), fields.get("ridge", RIDGE)
         return implement(kernel_of(fields["kernel"])), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.custom_batching import custom_vmap
+
+WHOLE: ContextVar[bool] = ContextVar("whole", default=False)
+"""True while a function is traced for another program, which chooses the number of records at a time itself."""
 
 
 def in_pieces(function: Callable[[Array], Array], most: int) -> Callable[[Array], Array]:
@@ -44,7 +48,7 @@ def _mapped(function: Callable[..., Array], most: int) -> Callable[..., Array]:
     @custom_vmap
     def apply(*arrays: Array) -> Array:
         n = len(arrays[0])
-        if n <= most:
+        if n <= most or WHOLE.get():
             return function(*arrays)
         pieces = -(-n // most)
         size = -(-n // pieces)

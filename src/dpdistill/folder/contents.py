@@ -14,6 +14,8 @@ from dpdistill.folder.layout import (
     GENERATOR,
     GRID,
     IMAGES,
+    MAX_MODEL,
+    MODEL,
     PARQUET,
     RECIPE,
     ROUNDING,
@@ -22,6 +24,7 @@ from dpdistill.folder.layout import (
     SYNTHETIC,
     TRAINING,
     read_labelled,
+    read_object,
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
 from dpdistill.folder.save import folder_names, labelled_arrays, read_distilled
@@ -31,7 +34,7 @@ from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.files import reading, show
 
-_OPTIONAL = (TRAINING, CLASSIFIER, GENERATOR)
+_OPTIONAL = (TRAINING, CLASSIFIER, MODEL, GENERATOR)
 
 
 class Content(NamedTuple):
@@ -49,7 +52,10 @@ class Content(NamedTuple):
 
 
 def check_contents(
-    folder: Path, listed: Collection[str], generator_of: Callable[[dict, Any], Any]
+    folder: Path,
+    listed: Collection[str],
+    generator_of: Callable[[dict, Any], Any],
+    is_model: Callable[[bytes, Distilled], bool],
 ) -> Iterator[Content]:
     """Checks every file that a certificate lists, except the recipe, against the listed records.
 
@@ -57,6 +63,8 @@ def check_contents(
         folder: the shared folder.
         listed: names of the files that the certificate lists.
         generator_of: returns the generator from its arrays and the schema; raises ValueError if they do not fit.
+        is_model: returns whether bytes are the ONNX file of the set's classifier; raises DataError if the file cannot
+            be made again here.
 
     Raises:
         DataError: records that cannot be read.
@@ -67,7 +75,11 @@ def check_contents(
     if training:
         yield _archive(folder, TRAINING, distilled, ("soft_labels",))
     if CLASSIFIER in listed:
-        yield _named_arrays(folder, CLASSIFIER, {"classifier": distilled.classifier})
+        arrays = {"classifier": distilled.classifier, "counts": distilled.counts}
+        yield _named_arrays(folder, CLASSIFIER, {name: array for name, array in arrays.items() if array is not None})
+        yield from _choice(folder, distilled)
+    if MODEL in listed:
+        yield _model(folder, distilled, is_model)
     if GENERATOR in listed:
         yield _generator(folder, distilled, generator_of)
     table = isinstance(distilled.schema, TableSchema)
@@ -75,6 +87,15 @@ def check_contents(
     names = {CSV, PARQUET, SCHEMA, *scorecard} if table else {GRID, *_picture_names(distilled)}
     yield from _list_of(names | {SYNTHETIC, RECIPE}, listed)
     yield from (_table(folder, distilled) if table else _pictures(folder, distilled))
+
+
+def _choice(folder: Path, distilled: Distilled) -> Iterator[Content]:
+    """Checks that there is one released count for each candidate of the recipe, and none without candidates."""
+    fields = read_object(folder / RECIPE).get("fields")
+    candidates = fields.get("candidates") or [] if isinstance(fields, dict) else []
+    counts = 0 if distilled.counts is None else len(distilled.counts)
+    if counts != len(candidates):
+        yield Content(CLASSIFIER, f"{CLASSIFIER} has {counts} counts for the {len(candidates)} candidates of {RECIPE}")
 
 
 def _list_of(names: set[str], listed: Collection[str]) -> Iterator[Content]:
@@ -117,6 +138,16 @@ def _generator(folder: Path, made: Distilled, generator_of: Callable[[dict, Any]
         return _named_arrays(folder, GENERATOR, generator_of(arrays, made.schema).to_arrays())
     except ValueError as error:  # a DataError is a ValueError
         return Content(GENERATOR, f"{GENERATOR} cannot be used: {str(error).removesuffix('.')}")
+
+
+def _model(folder: Path, made: Distilled, is_model: Callable[[bytes, Distilled], bool]) -> Content:
+    if made.classifier is None or (folder / MODEL).stat().st_size > MAX_MODEL:
+        return Content(MODEL, f"{MODEL} belongs to no classifier, or is too large")
+    try:
+        same = is_model((folder / MODEL).read_bytes(), made)
+    except DataError as error:
+        return Content(MODEL, f"{MODEL} was not checked: {str(error).removesuffix('.')}", ("",))
+    return Content(MODEL, None if same else f"{MODEL} is not the released classifier", ("dpdistill", "jax", "numpy"))
 
 
 def _picture_names(made: Distilled) -> dict[str, int]:

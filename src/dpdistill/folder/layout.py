@@ -25,10 +25,11 @@ SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR = "synthetic.npz", "training.npz", "c
 CSV, PARQUET, SCHEMA, SCORECARD = "synthetic.csv", "synthetic.parquet", "schema.yaml", "scorecard.csv"
 GRID, IMAGES = "synthetic.png", "images"
 CROISSANT, CARD, DEPLOYMENT = "croissant.json", "README.md", "deployment.yaml"
+MODEL, PREDICT = "classifier.onnx", "predict.py"
 
-LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID, RECIPE)
+LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, MODEL, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID, RECIPE)
 """Files that a certificate lists by SHA-256, in addition to the 8-bit images images/<class>/000.png."""
-UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT)
+UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT, PREDICT)
 """Files outside the certificate's list: the certificate itself, page and documents that can be made again from the
 folder, and scores, which epsilon does not cover.
 """
@@ -37,11 +38,17 @@ OWNERS = (".run", ".audit")
 FINISHED = "finished"
 """File in the owner's folder of a run: the SHA-256 of each certificate made from its releases, one per line."""
 MAX_JSON = 16 << 20
+MAX_MODEL = 80 << 20
+"""Largest size of classifier.onnx that is read."""
 ROUNDING = 1e-5
 """Distance by which single precision may leave [-1, 1]."""
 
 _PICTURE = re.compile(rf"{IMAGES}/[^/]+/\d{{3,}}\.png")
-_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name != CARD} | {".npy", ".htm", ".yml"}
+_ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name not in (CARD, PREDICT)} | {
+    ".npy",
+    ".htm",
+    ".yml",
+}
 
 
 def owner_folder(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from dpdistill.folder.layout import (
     GENERATOR,
     GRID,
     IMAGES,
+    MODEL,
     OWNERS,
     PARQUET,
     RECIPE,
@@ -112,7 +113,7 @@ def _resolve(text: str) -> Path:
         raise DataError(f"{show(text)} is a loop of links.") from None
 
 
-def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
+def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: bytes | None = None) -> None:
     """Writes a synthetic set: arrays, and a grid and 8-bit images of the training records, or the table and its schema.
 
     Files of earlier results (images/<class>/000.png, training.npz, synthetic.csv and so on) are removed if the new
@@ -123,6 +124,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         folder: the public folder; created if missing.
         distilled: at least one record; all values finite. Images are stored in raw units. Table rows are stored encoded
             in synthetic.npz and with their own columns in synthetic.csv and synthetic.parquet.
+        model: contents of classifier.onnx, or None for a set without it.
 
     Raises:
         DataError: arrays that do not fit the schema, or a folder that cannot be written.
@@ -141,6 +143,8 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
     if distilled.classifier is not None:
         contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
+        if distilled.counts is not None:
+            contents[CLASSIFIER]["counts"] = _checked_counts(distilled.counts)
     if distilled.generator is not None:
         contents[GENERATOR] = distilled.generator.to_arrays()
     with writing(path):
@@ -148,7 +152,11 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled) -> None:
         _remove_pictures(path)
         for name, arrays in contents.items():
             npz.write_file(path / name, arrays)
-        for name in {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID} - contents.keys():
+        if model is not None:
+            write_atomically(path / MODEL, lambda file: file.write(model))
+        absent = {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID}
+        absent |= {MODEL} if model is None else set()
+        for name in absent - contents.keys():
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
@@ -199,7 +207,7 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         X, y, schema, arrays = read_labelled(path / SYNTHETIC)
         X, y = _in_unit(X, y, schema)
         targets, soft_labels = arrays.get("targets"), arrays.get("soft_labels")
-        classifier = training = None
+        classifier = training = counts = None
         if (path / TRAINING).exists():
             X_training, y_training, other, beside = read_labelled(path / TRAINING)
             soft_labels = beside.get("soft_labels")
@@ -207,7 +215,8 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
                 raise DataError(f"{show(path)} has a {TRAINING} that does not belong to its {SYNTHETIC}.")
             training = _in_unit(X_training, y_training, schema)
         if (path / CLASSIFIER).exists():
-            classifier = read_arrays(path / CLASSIFIER).get("classifier")
+            beside = read_arrays(path / CLASSIFIER)
+            classifier, counts = beside.get("classifier"), beside.get("counts")
             if classifier is None:
                 raise DataError(f"{show(path / CLASSIFIER)} has no array 'classifier'.")
     if targets is not None:
@@ -217,7 +226,9 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         soft_labels = _checked_probabilities(soft_labels, rows, len(schema.classes))
     if classifier is not None:
         classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
-    return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels)
+    if counts is not None:
+        counts = _checked_counts(counts)
+    return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels, counts=counts)
 
 
 def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -263,6 +274,13 @@ def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -
     if not np.isfinite(M).all():
         raise DataError(f"Expected finite {name}; got NaN or infinity.")
     return M
+
+
+def _checked_counts(counts: np.ndarray) -> np.ndarray:
+    """Returns the released counts of candidates: two or more finite numbers, float64."""
+    if counts.dtype != np.float64 or counts.ndim != 1 or len(counts) < 2 or not np.isfinite(counts).all():
+        raise DataError(f"Expected counts as two or more finite float64 numbers; got {counts.dtype} {counts.shape}.")
+    return np.array(counts)
 
 
 def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray:

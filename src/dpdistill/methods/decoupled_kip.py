@@ -13,9 +13,11 @@ from jax import Array
 
 from dpdistill.features.apply import encode_slices, encode_slices_with_chain_rule
 from dpdistill.features.eight_bits import EightBits
+from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, no_progress
+from dpdistill.methods.choice import Candidates, ChosenQuery, RightlyNamedQuery, class_means, parts_of
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
@@ -45,8 +47,12 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
     phi without the mean direction, reduced in the directions in which class means differ (`common_directions`), and
     renormalised. The classifier on phi is A W: its decisions are those of W on psi, its scores are scaled by ||A phi||.
 
-    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove) and, with means > 0, one of sensitivity 1,
-    calibrated together; stage 2 is post-processing.
+    With candidates a share of the budget first chooses the kernel: one release of the class sums of all candidates'
+    features, and one of the number of records that the nearest of these class means names rightly, for each candidate.
+    The gradients then use the candidate of the largest number.
+
+    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove), with means > 0 one of sensitivity 1, and
+    with candidates two of sensitivity 1, calibrated together; stage 2 is post-processing.
     Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
 
@@ -55,27 +61,71 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
     def init(self, key: Array, schema: Schema) -> Any:
         check_tiles(schema.shape, self.expand)
         record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
-        d = jax.eval_shape(self.kernel.encoder, record).shape[1]
+        d = jax.eval_shape(self._encoder, record).shape[1]
         W = np.zeros((d, len(schema.classes)))
         state = {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
+        if self.candidates:
+            sizes = np.array(Candidates(self._encoders).sizes(schema.shape))
+            counts = np.zeros(len(sizes))
+            offset = np.zeros((len(sizes), W.shape[1]))
+            return {**state, "round": state["round"] - 2, "sizes": sizes, "M": W, "offset": offset, "counts": counts}
         return {**state, "round": state["round"] - 1, "B": np.zeros_like(W)} if self.means else state
 
     def ask(self, state: Any) -> tuple[Query, Any]:
-        W, encoder = state["W"], EightBits(self.kernel.encoder)
+        W, encoder = state["W"], EightBits(self._encoder)
+        if self.candidates:
+            return self._ask_among_candidates(state, encoder)
         if not self.means:
             return SoftmaxQuery(self.clip_norm, W.shape[1], encoder), W
         if state["round"] < 0:
             return ClassSumsQuery(1.0, W.shape[1], encoder), np.zeros(0)
         return LessMeansQuery(self.clip_norm, W.shape[1], encoder), {"W": W, "B": state["B"]}
 
+    def _ask_among_candidates(self, state: Any, encoder: EightBits) -> tuple[Query, Any]:
+        W = state["W"]
+        if state["round"] == -2:
+            return ClassSumsQuery(1.0, W.shape[1], encoder), np.zeros(0)
+        if state["round"] == -1:
+            sizes = tuple(map(int, state["sizes"]))
+            return RightlyNamedQuery(sizes, encoder), {name: state[name] for name in ("M", "offset")}
+        kept = np.zeros(len(W))
+        kept[self._part(state)] = 1.0
+        most = int(max(state["sizes"]))
+        return ChosenQuery(self.clip_norm, W.shape[1], encoder, most=most), {"W": W, "kept": kept}
+
     def tell(self, state: Any, release: Release) -> Any:
+        after = {**state, "round": state["round"] + 1}
+        if self.candidates and state["round"] == -2:
+            return {**after, **class_means(release.value.reshape(state["W"].shape), release.stddev, state["sizes"])}
+        if self.candidates and state["round"] == -1:
+            return {**after, "counts": release.value.reshape(-1) * math.sqrt(len(self.candidates))}
         if state["round"] < 0:
             sums = release.value.reshape(state["W"].shape)
-            return {**state, "round": state["round"] + 1, "B": common_directions(sums)}
+            return {**after, "B": common_directions(sums)}
         G = release.value.reshape(state["W"].shape)
+        if self.candidates:  # other candidates' numbers are noise alone
+            G, whole = np.zeros_like(G), G
+            G[self._part(state)] = whole[self._part(state)]
         velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
         rate = self.step * 0.5 * (1.0 + math.cos(math.pi * int(state["round"]) / self.rounds))
-        return {**state, "round": state["round"] + 1, "W": state["W"] - rate * velocity, "velocity": velocity}
+        return {**after, "W": state["W"] - rate * velocity, "velocity": velocity}
+
+    @property
+    def _encoders(self) -> tuple[Any, ...]:
+        return tuple(_feature_kernel(name).encoder for name in self.candidates)
+
+    @property
+    def _encoder(self) -> Any:
+        """Returns the features that the rounds read: the kernel's, or those of all candidates."""
+        return Candidates(self._encoders) if self.candidates else self.kernel.encoder
+
+    def _part(self, state: Any) -> slice:
+        """Returns the places of the chosen candidate's features."""
+        return parts_of(state["sizes"])[recipe.chosen(state["counts"])]
+
+    def kernel_of(self, state: Any) -> FeatureKernel:
+        """Returns the kernel, or the candidate that the releases chose."""
+        return _feature_kernel(self.candidates[recipe.chosen(state["counts"])]) if self.candidates else self.kernel
 
     def finish(self, state: Any, schema: Schema, progress: Progress = no_progress) -> Distilled:
         classes = len(schema.classes)
@@ -85,20 +135,25 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         moved = descent.along(X, self.pull(state, schema), progress)
         return self.distilled(np.asarray(moved.X), state, schema)
 
-    def distilled(self, X: np.ndarray, state: object, schema: Schema) -> Distilled:
+    def distilled(self, X: np.ndarray, state: Any, schema: Schema) -> Distilled:
         """Returns the images with the released classifier."""
         y = labels(len(schema.classes), self.per_class)
-        beside = {"classifier": self.classifier(state), "encoder": self.kernel.encoder}
+        beside = {"classifier": self.classifier(state), "encoder": self.kernel_of(state).encoder}
+        if self.candidates:
+            beside["counts"] = np.asarray(state["counts"], np.float64)
         return Distilled(X, y, schema, tiles(X, y, self.expand), **beside)
 
     def classifier(self, state: Any) -> np.ndarray:
         """Returns the classifier on the kernel's features, (d, classes), centred over the classes."""
+        if self.candidates:
+            W = state["W"][self._part(state)]
+            return (W - W.mean(1, keepdims=True)).astype(np.float32)
         W = state["W"] - state["B"] @ (state["B"].T @ state["W"]) if self.means else state["W"]
         return (W - W.mean(1, keepdims=True)).astype(np.float32)
 
     def pull(self, state: object, schema: Schema) -> Pull:
         """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""
-        encoder, W = self.kernel.encoder, self.classifier(state)
+        encoder, W = self.kernel_of(state).encoder, self.classifier(state)
         Y_s = one_hot(labels(len(schema.classes), self.per_class * self.expand**2), len(schema.classes))
         F = jnp.asarray(encode_slices(encoder, _pictures(schema.shape, self.image_seed)))  # not copied at every step
 
@@ -109,6 +164,12 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
             return pull_back(by_feature)
 
         return through_tiles(pull, self.expand)
+
+
+def _feature_kernel(name: str) -> FeatureKernel:
+    kernel = KERNELS[name]
+    assert isinstance(kernel, FeatureKernel)
+    return kernel
 
 
 @lru_cache(maxsize=4)

@@ -101,7 +101,8 @@ class DOSKIP(recipe.DOSKIP, Method):
 
     def _teach(self, state: Any) -> Any:
         """Returns the state of the signals, with networks trained on the classifier's scores of generated images."""
-        encoder, W, signals = self.kernel.encoder, self.classifier.classifier(state["classifier"]), state["signals"]
+        classifier, signals = self.classifier, state["signals"]
+        encoder, W = classifier.kernel_of(state["classifier"]).encoder, classifier.classifier(state["classifier"])
         key = jax.random.split(signals["key"])[1]
         lesson = Lesson(self._taught_networks, self.pictures, self.width)
         means = (signals["cells"] if self.cells > 1 else signals["pilot"]).reshape(-1, *signals["pilot"].shape[2:])
@@ -129,7 +130,8 @@ class DOSKIP(recipe.DOSKIP, Method):
         descent = Descent(self.learning_rate, self.steps, self.average)
         moved = descent.along(signals.start(state["signals"], schema), pull, progress)
         X = np.clip(np.asarray(moved.average), -1.0, 1.0)
-        loss = SetMatch(SignalMatch(signals, schema.shape), self.kernel, self.weight, self.hold)
+        kernel = classifier.kernel_of(state["classifier"])
+        loss = SetMatch(SignalMatch(signals, schema.shape), kernel, self.weight, self.hold)
         known |= {"classifier": classifier.classifier(state["classifier"])}
         generator = signals.generator(loss, state["signals"], known, schema, progress)
         made = replace(classifier.distilled(X, state["classifier"], schema), generator=generator)

@@ -7,8 +7,10 @@ from typing import Any
 
 from dpdistill.public_images.image_source import Drawn, PublicImages
 from dpdistill.recipe.earlier_names import current_fields
-from dpdistill.recipe.fields import Recipe, to_json
-from dpdistill.recipe.kernels import FCNTK, KERNELS, Kernel
+from dpdistill.recipe.encoders import ENCODERS, SideBySide
+from dpdistill.recipe.fields import Recipe
+from dpdistill.recipe.kernel_names import name_of_kernel
+from dpdistill.recipe.kernels import FCNTK, KERNELS, FeatureKernel, Kernel
 from dpdistill.recipe.methods import RECIPES, check_method
 from dpdistill.schema import DataError
 
@@ -24,19 +26,13 @@ def _parts(value: object) -> dict[str, Any]:
 
 
 PUBLIC_IMAGES = (Drawn(), PublicImages("", 2))
-KINDS = {name: part for value in (*KERNELS.values(), *PUBLIC_IMAGES) for name, part in _parts(value).items()}
+PUBLIC_ENCODERS = [FeatureKernel(SideBySide(encoder, encoder)) for encoder in ENCODERS.values()]
+KINDS = {
+    name: part
+    for value in (*PUBLIC_ENCODERS, *KERNELS.values(), *PUBLIC_IMAGES)
+    for name, part in _parts(value).items()
+}
 """Kinds that a saved recipe may name (kernels, their parts, public images), each with an example."""
-
-
-def kernel_named(name: str, field: str = "kernel") -> Kernel:
-    """Returns a kernel by its short name.
-
-    Raises:
-        DataError: an unknown name.
-    """
-    if not isinstance(name, str) or name not in KERNELS:
-        raise DataError(f"Unknown {field} {name!r}: choose among {', '.join(KERNELS)}.")
-    return KERNELS[name]
 
 
 def is_method(name: object) -> bool:
@@ -57,8 +53,7 @@ def fields_of(name: str) -> dict[str, dataclasses.Field]:
 def shown(value: object) -> str:
     """Returns a field's value as command-line text: a kernel by its short name, a tuple with commas."""
     if _is_dataclass(value):
-        written = to_json(value)
-        return next((name for name, kernel in KERNELS.items() if to_json(kernel) == written), repr(value))
+        return (name_of_kernel(value) if isinstance(value, Kernel) else None) or repr(value)
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

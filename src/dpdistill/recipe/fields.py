@@ -67,6 +67,7 @@ class Recipe(Part, ABC):
         schemas: kinds of records that the method distils.
         main_stage: index of the stage in the plan with the main signal.
         least_classes: smallest number of classes; 1 if the method can learn from a single class.
+        later: fields that version 0.9.0 does not have; they are not saved while they have their defaults.
 
     Raises:
         ValueError: a field holds a value that is not allowed.
@@ -81,6 +82,7 @@ class Recipe(Part, ABC):
     linear: ClassVar[bool] = False
     schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
     least_classes: ClassVar[int] = 2
+    later: ClassVar[tuple[str, ...]] = ()
 
     @property
     def main_stage(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpdistill.public_images.image_source import Silhouettes
 from dpdistill.recipe.features import (
@@ -100,3 +100,9 @@ KERNELS: dict[str, Kernel] = {
     "drawn": FeatureKernel(DrawnNet()),
 }
 """Kernels by their short names."""
+
+if TYPE_CHECKING:
+    FeatureKernelName = str
+else:
+    FeatureKernelName = Literal[tuple(name for name, kernel in KERNELS.items() if isinstance(kernel, FeatureKernel))]
+"""Short name of a kernel of fixed features."""

@@ -63,9 +63,10 @@ class Rule:
 
     Args:
         kind: class of the value: int (below MOST), float (finite; whole numbers count), bool, str (a word), tuple (of
-            words or whole numbers), a kernel or public images; a union allows each of its classes.
-        choices: allowed words, also inside a tuple.
-        length: length of a tuple of whole numbers; 0 for any number of them. None for values of other types.
+            words or numbers), a kernel or public images; a union allows each of its classes.
+        choices: allowed words, also inside a tuple; empty for any words.
+        length: length of a tuple of numbers; 0 for any number of them. None for values of other types.
+        item: class of the numbers in a tuple.
         optional: whether None is allowed.
         gt: exclusive lower bound.
         ge: inclusive lower bound.
@@ -76,6 +77,7 @@ class Rule:
     kind: type | UnionType
     choices: tuple[str, ...] = ()
     length: int | None = None
+    item: type = int
     optional: bool = False
     gt: float | None = None
     ge: float | None = None
@@ -103,12 +105,14 @@ class Rule:
             words = core.literal_schema([*self.choices])
             return words if self.kind is str else core.tuple_schema([words], variadic_item_index=0, strict=True)
         if self.length is not None:
-            number = self._number(int)
+            number = self._number(self.item)
             if self.length:
                 return core.tuple_schema([number] * self.length, strict=True)
             return core.tuple_schema([number], variadic_item_index=0, strict=True)
         if self.kind in (int, float):
             return self._number(self.kind)
+        if self.kind is tuple:
+            return core.tuple_schema([core.str_schema(strict=True)], variadic_item_index=0, strict=True)
         if self.kind is bool:
             return core.bool_schema(strict=True)
         return core.str_schema(strict=True) if self.kind is str else core.is_instance_schema(self.kind)
@@ -129,7 +133,8 @@ class Rule:
     def noun(self) -> str:
         """The type of the value in words, such as "a whole number"."""
         if self.length is not None:
-            return f"a tuple of {self.length} whole numbers" if self.length else "a tuple of whole numbers"
+            numbers = "whole numbers" if self.item is int else "numbers"
+            return f"a tuple of {self.length} {numbers}" if self.length else f"a tuple of {numbers}"
         found = (
             WORDS.get(self.kind)
             or NOUNS.get(self.kind)
@@ -212,10 +217,11 @@ def _rule(place: str, stated: Any, bounds: Bounds) -> Rule:
     inner, origin = get_args(stated), get_origin(stated)
     if origin is Literal:
         return Rule(kind=str, choices=inner, optional=optional)
-    if origin is tuple and inner[1:] == (...,) and get_origin(inner[0]) is Literal:
+    if origin is tuple and inner[1:] == (...,) and (inner[0] is str or get_origin(inner[0]) is Literal):
         return Rule(kind=tuple, choices=get_args(inner[0]), optional=optional)
-    if origin is tuple and {*inner} - {...} == {int}:
-        return Rule(kind=tuple, length=0 if ... in inner else len(inner), optional=optional, **bounds)
+    if origin is tuple and {*inner} - {...} in ({int}, {float}):
+        length = 0 if ... in inner else len(inner)
+        return Rule(kind=tuple, length=length, item=inner[0], optional=optional, **bounds)
     if not isinstance(stated, type | UnionType) or stated is tuple:
         raise TypeError(
             f"Expected {place} of type int, float, bool, str, Literal of words, tuple[Literal of words, ...] or a "

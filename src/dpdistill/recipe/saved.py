@@ -71,12 +71,13 @@ def recipe_of(method: Recipe, seed: int, named: str | None = None) -> dict:
     base = {f.name: f.default for f in described} if row is None else vars(row.recipe())
     fields = {f.name: to_json(getattr(method, f.name)) for f in described}
     changed = [f.name for f in described if fields[f.name] != to_json(base[f.name])]
+    left_out = {f.name for f in described if f.name in method.later and fields[f.name] == to_json(f.default)}
     origins = [method.origin if row is None and not changed else None, row and row.origin]
     origins.append(f"caller changed {', '.join(changed)}" if changed else None)
     return {
         "method": method.name,
         "title": method.title,
-        "fields": json.loads(json.dumps(fields)),
+        "fields": json.loads(json.dumps({name: value for name, value in fields.items() if name not in left_out})),
         "changed": changed,
         "seed": int(seed),
         "origin": "; ".join(origin for origin in origins if origin),
@@ -91,7 +92,9 @@ def changed_releases(method: Recipe, recipe: dict) -> list[str]:
         return ["method"]
     mine = recipe_of(method, 0)["fields"]
     defaults = {f.name: to_json(f.default) for f in dataclasses.fields(method) if not f.metadata["finish"]}
-    return [name for name, default in defaults.items() if recipe["fields"].get(name, default) != mine[name]]
+    return [
+        name for name, default in defaults.items() if recipe["fields"].get(name, default) != mine.get(name, default)
+    ]
 
 
 def slack_of(method: Recipe) -> str | None:

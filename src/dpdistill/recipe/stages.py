@@ -21,3 +21,12 @@ def first_stage(share: float, rounds: int, sampling_prob: float, shares: float |
     """
     left = 1.0 - (share if shares is None else shares)
     return Stage(1, 1.0, sampling_prob * math.sqrt(rounds * share / left))
+
+
+def choice_stages(share: float, rounds: int) -> tuple[Stage, Stage]:
+    """Returns two full-batch rounds that choose a kernel for a share of the budget, before `rounds` full-batch rounds.
+
+    Two thirds of the share are for the class means of features, one third for the numbers of rightly named records.
+    """
+    whole = rounds * share / (1.0 - share)
+    return Stage(1, weight=math.sqrt(2 * whole / 3)), Stage(1, weight=math.sqrt(whole / 3))

@@ -6,9 +6,10 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from dpdistill.public_images.image_source import ImageSource
-from dpdistill.recipe.build import from_fields, kernel_named
+from dpdistill.recipe.build import from_fields
 from dpdistill.recipe.earlier_names import current_fields, current_name
 from dpdistill.recipe.fields import Recipe
+from dpdistill.recipe.kernel_names import kernel_named
 from dpdistill.recipe.kernels import KERNELS, Kernel
 from dpdistill.recipe.methods import RECIPES, check_method
 from dpdistill.recipe.parts import fields_of_kind

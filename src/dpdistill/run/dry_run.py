@@ -54,9 +54,15 @@ class Work(NamedTuple):
         """Returns so many times this work."""
         return NOTHING.plus(self, factor)
 
-    def larger(self, pixels: float) -> Work:
-        """Returns the work of the same programs on images of so many times the pixels."""
-        return self.times(pixels)._replace(equations=self.equations)
+    def larger(self, pixels: float, products: float = 1.0) -> Work:
+        """Returns the work of the same programs on images of so many times the pixels.
+
+        Args:
+            pixels: that number.
+            products: growth of the matrix products of one pixel.
+        """
+        grown = self.times(pixels)
+        return grown._replace(equations=self.equations, products=products * grown.products)
 
     def seconds_at(self, each: Work) -> float:
         """Returns the seconds that the work takes, from those of a unit of each kind."""

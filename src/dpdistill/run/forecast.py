@@ -12,6 +12,7 @@ from tempfile import gettempdir
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
@@ -21,7 +22,7 @@ from dpdistill.private.checks import check_query
 from dpdistill.programs import clipping
 from dpdistill.run.checkpoint import EVERY
 from dpdistill.run.count import LESSON, Count, fewer
-from dpdistill.run.dry_run import Work, dry_run
+from dpdistill.run.dry_run import Work, dry_run, shapes_only, work_of
 from dpdistill.run.fit import SUMS, fitting
 from dpdistill.run.speed import seconds_each
 from dpdistill.run.start import queries_of
@@ -103,7 +104,8 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     plan, stage, classes = method.plan(), method.main_stage, len(schema.classes)
     schedule = calibrate(plan, budget)
     query, params = queries_of(method, schema, seed)[stage]
-    coordinates = math.prod(check_query(query, params, schema))
+    shape = check_query(query, params, schema)
+    coordinates = getattr(query, "signal_numbers", math.prod(shape))
     heard = records_heard(schedule, coordinates, stage)
     known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None)
     if not known.hopeless:
@@ -206,8 +208,10 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         made, finishing = count.finish(state)
         kept = 2 * held + _set_bytes(made)
 
+    products = _products_of_a_pixel(method, schema) / _products_of_a_pixel(method, counted)
+
     def seconds(work: Work) -> float:
-        return max(0.0, work.larger(larger).seconds_at(each))
+        return max(0.0, work.larger(larger, products).seconds_at(each))
 
     releasing, sums = seconds(count.releasing), SUMS * max(size for _, size in count.released)
     # A checkpoint frees the values of the rounds that it includes.
@@ -236,6 +240,20 @@ def _smaller(method: Method, schema: AnySchema) -> AnySchema:
     except ValueError:  # public images of one size, or parts that a smaller image does not have
         return schema
     return smaller
+
+
+def _products_of_a_pixel(method: Method, schema: AnySchema) -> float:
+    """Returns the work of matrix products for a pixel by the features of the method's kernel; 1 without products.
+
+    A ScatterNet's grow with the side of the image, since it multiplies by matrices of the waves along each side.
+    """
+    encoder = getattr(getattr(method, "kernel", None), "encoder", None)
+    if encoder is None:
+        return 1.0
+    record = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
+    with shapes_only():
+        traced = jax.make_jaxpr(lambda X: encoder(X))(record)
+    return work_of(traced.jaxpr, {}).products / schema.dimension or 1.0
 
 
 def _bytes(tree: Any) -> int:

@@ -17,8 +17,10 @@ from dpdistill.certificate.build import (
     recipe_content,
     write_certificate,
 )
-from dpdistill.folder.layout import RECIPE, UNLISTED
+from dpdistill.folder.layout import MODEL, RECIPE, UNLISTED
 from dpdistill.folder.save import check_output, write_distilled
+from dpdistill.graphs.refusal import NotExported
+from dpdistill.graphs.released import released_model
 from dpdistill.method import Distilled
 from dpdistill.methods.support import classifier_scores
 from dpdistill.publish.export import write_documents
@@ -107,24 +109,25 @@ class Result:
         scores = classifier_scores(distilled, distilled.schema.to_unit(X))
         return scores - scores.mean(1, keepdims=True)
 
-    def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:
+    def save(self, folder: str | os.PathLike, overwrite: bool = False, title: str | None = None) -> Path:
         """Writes the folder to share: records, images, recipe, certificate, report, catalogue documents.
 
         Args:
             folder: path of the folder; unless overwrite, it must be empty or not exist.
             overwrite: replace an earlier result of this program.
+            title: heading of the page; its classes by default.
 
         Raises:
             DataError: the folder cannot be written.
         """
         with told(self.payment):
-            path = self._save(folder, overwrite)
+            path = self._save(folder, overwrite, title)
         if self.payment is not None:
             self.payment.saved = path
         LOG.info("%s is written", path)
         return path
 
-    def _save(self, folder: str | os.PathLike, overwrite: bool) -> Path:
+    def _save(self, folder: str | os.PathLike, overwrite: bool, title: str | None) -> Path:
         path = check_output(folder, overwrite)
         if self.run_dir is not None and path.resolve() in (self.run_dir.resolve(), *self.run_dir.resolve().parents):
             raise DataError(f"Expected an output folder without {self.run_dir}: the owner's folder is never shared.")
@@ -133,7 +136,7 @@ class Result:
         target = output_folder.start(path)
         for stale in UNLISTED:
             (target / stale).unlink(missing_ok=True)
-        write_distilled(target, self.distilled)
+        write_distilled(target, self.distilled, self._model())
         content = recipe_content(self.recipe)
         write_atomically(target / RECIPE, lambda file: file.write(content))
         certificate = build_certificate(
@@ -149,6 +152,18 @@ class Result:
         )
         write_certificate(target, certificate)
         write_documents(target)
-        write_report(target)
+        write_report(target, title)
         output_folder.hand_over(target, path, self.run_dir)
         return path
+
+    def _model(self) -> bytes | None:
+        """Returns the released classifier as an ONNX file; None without a classifier, onnx or a translation."""
+        if self.distilled.classifier is None or self.distilled.encoder is None:
+            return None
+        if not isinstance(self.distilled.schema, Schema):  # a table has its scorecard
+            return None
+        try:
+            return released_model(self.distilled, self.distilled.encoder)
+        except NotExported as error:
+            LOG.info("%s is not written: %s", MODEL, error)
+            return None

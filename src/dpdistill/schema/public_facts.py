@@ -37,7 +37,7 @@ FACTS = (
         IMAGE_SIZE,
         "--resize",
         "the header of the file (IDX, .npz, SVHN) or the format (CIFAR)",
-        ("folders", "archive", "list", "parquet", "object"),
+        ("folders", "archive", "list", "parquet", "object", "camelyon", "chexpert"),
         "the first image",
     ),
     Fact(CHANNELS, "--channels", "the header or the format; 3 for image files", ("object",), "the first item"),

@@ -28,6 +28,8 @@ from dpdistill.recipe.rules import Rule, rules_of
 from dpdistill.schema import AnySchema
 
 AS_IT_IS = "as it is"
+FEW_KERNELS = ("scatternet", "scatternet-white")
+"""Kernels that stand for all where a field names several: the others take longer to compile."""
 SCATTER = FeatureKernel(ScatterNet(J=1, L=2, groups=1, normalise=True))
 
 
@@ -81,7 +83,8 @@ def variants(name: str, most: int = 2) -> dict[str, Any]:
         ends = [float(v) for v in (rule.ge, rule.le) if v in (0, 1) and rule.kind is float]
         ends = [most] if rule.kind is int and default == 0 else ends
         ends += [0.5] if rule.kind is float and default == rule.ge == 0 else []
-        words = {str: rule.choices, tuple: (rule.choices,)}.get(rule.kind, ends)
+        several = FEW_KERNELS if {*FEW_KERNELS} <= {*rule.choices} else rule.choices
+        words = {str: rule.choices, tuple: (several,)}.get(rule.kind, ends)
         switched = [not default] if rule.kind is bool else words
         for value in () if field.metadata["finish"] else (*switched, *small_parts(rule.kind)):
             if value != default:

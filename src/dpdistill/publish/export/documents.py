@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from dpdistill.folder.layout import CARD, CROISSANT, DEPLOYMENT, MAX_JSON, read_json
-from dpdistill.publish.export import card, croissant, deployment
+from dpdistill.folder.layout import CARD, CROISSANT, DEPLOYMENT, MAX_JSON, MODEL, PREDICT, read_json
+from dpdistill.publish.export import card, croissant, deployment, program
 from dpdistill.publish.export.publisher import TO_FILL_IN, Publisher
 from dpdistill.publish.report.folder import Folder, read_folder
 from dpdistill.publish.report.guarantee import mapping, read_guarantee
@@ -38,18 +38,23 @@ DOCUMENTS: dict[str, Callable[[Folder, Publisher], str]] = {
     CROISSANT: croissant_text,
     CARD: card.describe,
     DEPLOYMENT: deployment_text,
+    PREDICT: program.describe,
 }
 """File name -> function that writes its text."""
 
 
 def documents_of(folder: Folder) -> dict[str, str]:
-    """Returns the documents of a folder by file name; deployment.yaml exists only for sets with a guarantee."""
-    held = read_guarantee(folder.certificate).holds
-    return {name: text(folder, Publisher()) for name, text in DOCUMENTS.items() if held or name != DEPLOYMENT}
+    """Returns the documents of a folder by file name.
+
+    deployment.yaml exists only for sets with a guarantee, and predict.py for sets with classifier.onnx.
+    """
+    without = set() if read_guarantee(folder.certificate).holds else {DEPLOYMENT}
+    without |= set() if folder.has(MODEL) else {PREDICT}
+    return {name: text(folder, Publisher()) for name, text in DOCUMENTS.items() if name not in without}
 
 
 def write_documents(folder: Path | str) -> list[Path]:
-    """Writes croissant.json, README.md and, with a guarantee, deployment.yaml into a shared folder.
+    """Writes croissant.json, README.md and, as far as the set has them, deployment.yaml and predict.py.
 
     Args:
         folder: holds certificate.json, recipe.json and synthetic.npz.
@@ -114,7 +119,9 @@ def compare(path: Path, folder: Folder) -> Iterator[tuple[str, bool | None, str]
     for name in DOCUMENTS:
         if not (path / name).is_file():
             continue
-        if name not in expected:
+        if name == PREDICT and (name not in expected or _content(path / name) != _encoded(expected[name])):
+            yield name, False, f"{name} is not the program of this folder: do not run it."
+        elif name not in expected:
             yield name, False, f"{name} states a guarantee that the certificate does not state."
         elif (path / name).stat().st_size > MOST_TIMES * len(_encoded(expected[name])) + SPARE:
             yield name, False, f"{name} is much longer than the file that the run wrote, so it was not read."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpdistill.folder.layout import CARD, CERTIFICATE, CROISSANT, DEPLOYMENT, RECIPE, SCHEMA, hash_files
-from dpdistill.publish.export import arrays, hugging_face
+from dpdistill.publish.export import arrays, hugging_face, kit, models
 from dpdistill.publish.export.documents import DOCUMENTS, write_text
 from dpdistill.publish.export.publisher import Publisher
 from dpdistill.publish.report.folder import Folder, read_folder
@@ -64,6 +64,18 @@ FORMATS = {
         arrays.write_csv,
         "",
     ),
+    "onnx": Format(
+        "a folder with the released classifier as an ONNX file, a program that runs it, a card, and the certificate",
+        "",
+        models.write_onnx,
+        CARD,
+    ),
+    "kit": Format(
+        "a folder to hand over: partner.zip with the set and a verifier, and officer.html, a page to print and sign",
+        "",
+        kit.write_kit,
+        "",
+    ),
     "croissant": _document("croissant.json, with the facts that you state", ".json", CROISSANT),
     "registry": _document("deployment.yaml, with the facts that you state", ".yaml", DEPLOYMENT),
     "card": _document("README.md, a dataset card, with the facts that you state", ".md", CARD),
@@ -105,7 +117,7 @@ def export(folder: str | os.PathLike, to: str, out: str | os.PathLike, publisher
     _require_unchanged(Path(folder), read)
     with writing(path):
         chosen.write(Path(folder), path, read, publisher or Publisher())
-        if path.is_dir():
+        if path.is_dir() and chosen.document:
             _copy_claim(Path(folder), path)
     return path
 

@@ -11,6 +11,7 @@ import numpy as np
 from dpdistill.certificate.earlier import in_this_format
 from dpdistill.folder.layout import (
     CERTIFICATE,
+    CLASSIFIER,
     IMAGES,
     RECIPE,
     SCORES,
@@ -39,6 +40,7 @@ class Folder:
         scores: contents of scores.json, or None without one.
         soft_labels: whether the records that networks are trained on have soft labels in addition to y.
         digest: SHA-256 of certificate.json; empty if unknown.
+        counts: released counts by which the kernel was chosen among the recipe's candidates; empty without a choice.
     """
 
     X: np.ndarray
@@ -49,6 +51,7 @@ class Folder:
     scores: Any = None
     soft_labels: bool = False
     digest: str = ""
+    counts: tuple[float, ...] = ()
 
     def has(self, name: str) -> bool:
         """Returns whether the certificate lists a file of that name."""
@@ -76,4 +79,6 @@ def read_folder(folder: Path | str) -> Folder:
     X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
     trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays
-    return Folder(X, y, schema, certificate, recipe, scores, "soft_labels" in trained_on, sha256(folder / CERTIFICATE))
+    counts = read_arrays(folder / CLASSIFIER).get("counts", ()) if (folder / CLASSIFIER).exists() else ()
+    digest, soft = sha256(folder / CERTIFICATE), "soft_labels" in trained_on
+    return Folder(X, y, schema, certificate, recipe, scores, soft, digest, tuple(float(count) for count in counts))

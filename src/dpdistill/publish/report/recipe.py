@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpdistill.publish.report import words
 from dpdistill.publish.report.guarantee import mapping
 from dpdistill.recipe.build import fields_of, is_method
+from dpdistill.recipe.methods.decoupled_kip import chosen
 
 
-def facts(recipe: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Returns method, origin and seed, if stated."""
+def facts(recipe: Mapping[str, Any], counts: Sequence[float] = ()) -> list[tuple[str, Any]]:
+    """Returns method, origin and seed, if stated, and the kernel that released counts chose, if any."""
     stated = {"method": "Method", "origin": "Origin of the recipe", "seed": "Public seed"}
-    return [(name, words.plain(recipe[key])) for key, name in stated.items() if recipe.get(key) is not None]
+    found = [(name, words.plain(recipe[key])) for key, name in stated.items() if recipe.get(key) is not None]
+    candidates = mapping(recipe.get("fields")).get("candidates")
+    if counts and isinstance(candidates, list) and len(candidates) == len(counts):
+        noisy = ", ".join(f"{name} {count:.0f}" for name, count in zip(candidates, counts, strict=True))
+        how = (
+            f"{candidates[chosen(counts)]}: the largest of the released noisy numbers of rightly named records, {noisy}"
+        )
+        found.append(("Chosen kernel", words.plain(how)))
+    return found
 
 
 OF_IMAGES = {"architecture"}

@@ -21,6 +21,8 @@ KINDS = {
     "Silhouettes": "procedurally generated textured outlines on black",
     "Mirrored": "features that are equal for a record and its mirror image",
     "Perceptual": "the activations of all layers of an untrained ResNet-18",
+    "PublicEncoder": "pooled activations of a network that was trained on data declared public",
+    "SideBySide": "the features of two maps side by side",
     "LeNet": "a small convolutional network",
     "ResNet18": "a residual network of 18 layers",
 }

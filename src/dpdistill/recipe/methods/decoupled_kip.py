@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dpdistill.query import Stage
 from dpdistill.recipe.features import WhiteScatterNet
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
-from dpdistill.recipe.kernels import FeatureKernel
+from dpdistill.recipe.kernels import FeatureKernel, FeatureKernelName
+from dpdistill.recipe.stages import choice_stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,10 @@ class DecoupledKIP(Recipe):
     means: float = release_field(
         0.0, "share of the budget for the classes' means, whose directions count less; 0: none", ge=0, lt=1
     )
+    candidates: tuple[FeatureKernelName, ...] = release_field(
+        (), "kernels of which two releases choose one, instead of `kernel`; none: no choice"
+    )
+    choice: float = release_field(0.15, "share of the budget for this choice", gt=0, lt=1)
     momentum: float = release_field(0.9, "of the classifier's steps", ge=0, lt=1)
     per_class: int = finish_field(10, "synthetic records a class", ge=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", ge=1)
@@ -42,14 +48,38 @@ class DecoupledKIP(Recipe):
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
     linear = True
+    later = ("candidates", "choice")
     code = "dpdistill.methods.decoupled_kip"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_candidates(self.candidates, self.means)
 
     def plan(self) -> tuple[Stage, ...]:
         gradients = Stage(self.rounds)
+        if self.candidates:
+            return *choice_stages(self.choice, self.rounds), gradients
         if not self.means:
             return (gradients,)
         return Stage(1, weight=math.sqrt(self.rounds * self.means / (1.0 - self.means))), gradients
 
     @property
     def main_stage(self) -> int:
-        return 1 if self.means else 0
+        return len(self.plan()) - 1
+
+
+def check_candidates(candidates: tuple[str, ...], means: float) -> None:
+    """Refuses candidates that leave no choice, or that are chosen by the class means which `means` pays for.
+
+    Raises:
+        ValueError: one candidate, one that is stated twice, or candidates with means > 0.
+    """
+    if len(candidates) == 1 or len(set(candidates)) < len(candidates):
+        raise ValueError(f"Expected two or more different candidates, or none; got {', '.join(candidates)}.")
+    if candidates and means:
+        raise ValueError(f"Expected means=0 with candidates; got means={means:g}.")
+
+
+def chosen(counts: Any) -> int:
+    """Returns the index of the candidate with the largest released count; the first of equal ones."""
+    return max(range(len(counts)), key=lambda k: counts[k])

@@ -9,8 +9,8 @@ from dpdistill.query import Stage
 from dpdistill.recipe.features import WhiteScatterNet
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
 from dpdistill.recipe.generators import Architecture
-from dpdistill.recipe.kernels import FeatureKernel
-from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP
+from dpdistill.recipe.kernels import FeatureKernel, FeatureKernelName
+from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP, check_candidates
 from dpdistill.recipe.methods.dos import DOS
 from dpdistill.recipe.stages import cost_of
 
@@ -24,6 +24,10 @@ class DOSKIP(Recipe):
     rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
     step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", gt=0)
     means: float = release_field(0.0, "part of the classifier's share for class means of features; 0: none", ge=0, lt=1)
+    candidates: tuple[FeatureKernelName, ...] = release_field(
+        (), "kernels of which two releases choose one, instead of `kernel`; none: no choice"
+    )
+    choice: float = release_field(0.15, "part of the classifier's share for this choice", gt=0, lt=1)
     networks: int = release_field(75, "networks; one signal each, released once", ge=1)
     taught: int = release_field(0, "number of networks that first learn from the classifier; 0: none", ge=0)
     pictures: int = release_field(16_000, "procedurally generated images for this learning", ge=1)
@@ -54,6 +58,7 @@ class DOSKIP(Recipe):
         "step on the test sets of MNIST and CIFAR-10"
     )
     linear = True
+    later = ("candidates", "choice")
     code = "dpdistill.methods.dos_kip"
 
     @property
@@ -64,7 +69,12 @@ class DOSKIP(Recipe):
     @property
     def classifier(self) -> DecoupledKIP:
         """Recipe of the part that kernels learn from."""
-        return DecoupledKIP(kernel=self.kernel, rounds=self.rounds, step=self.step, means=self.means)
+        shared = ("kernel", "rounds", "step", "means", "candidates", "choice")
+        return DecoupledKIP(**{name: getattr(self, name) for name in shared})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_candidates(self.candidates, self.means)
 
     def plan(self) -> tuple[Stage, ...]:
         first, later = self.classifier.plan(), self.signals.plan()

@@ -21,6 +21,8 @@ DELTA = 1e-5
 """Delta of all budgets in the papers."""
 IPC = "-ipc10"
 """Ending of a name that may be omitted."""
+SHORT = {"auto": "dos-kip-auto-eps1-ipc10", "auto-classifier": "decoupled-kip-auto-eps1-ipc10"}
+"""Short names of recipes for data that no recipe is named for."""
 MOST_BYTES = 100_000
 """Largest size of a recipe file."""
 KEYS = ("method", "epsilon", "delta", "fields")
@@ -80,8 +82,8 @@ def published(name: str) -> Published:
 
 
 def full_name(recipe: str) -> str | None:
-    """Returns the full name of a published recipe, whose "-ipc10" may be omitted; None for an unknown name."""
-    return next((name for name in (recipe, f"{recipe}{IPC}") if name in all_published()), None)
+    """Returns the full name of a published recipe, which may be stated shorter; None for an unknown name."""
+    return next((name for name in (SHORT.get(recipe, recipe), f"{recipe}{IPC}") if name in all_published()), None)
 
 
 def is_file(recipe: str) -> bool:
