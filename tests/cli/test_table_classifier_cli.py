@@ -93,17 +93,20 @@ def test_the_scorecard_is_used_as_the_readme_says(here, monkeypatch):
 def test_a_changed_scorecard_or_classifier_is_found(here, tmp_path):
     distilled = read_distilled(here / "shared")
     write_distilled(tmp_path / "set", distilled)
+    (tmp_path / "set/recipe.json").write_bytes((here / "shared/recipe.json").read_bytes())
     kept = (tmp_path / "set/scorecard.csv").read_bytes()
     assert kept == (here / "shared/scorecard.csv").read_bytes()
     from dpdistill.folder.contents import check_contents
 
     names = {"synthetic.npz", "classifier.npz", "synthetic.csv", "synthetic.parquet", "schema.yaml", "scorecard.csv"}
     (tmp_path / "set/scorecard.csv").write_bytes(kept.replace(b"(intercept)", b"(Intercept)"))
-    faults = {each.name: each.fault for each in check_contents(tmp_path / "set", {*names, "recipe.json"}, None)}
+    faults = {each.name: each.fault for each in check_contents(tmp_path / "set", {*names, "recipe.json"}, None, None)}
     assert {name for name, fault in faults.items() if fault} == {"scorecard.csv"}
     assert faults["scorecard.csv"] == "scorecard.csv disagrees with classifier.npz"
     (tmp_path / "set/scorecard.csv").unlink()
     with np.load(tmp_path / "set/classifier.npz") as file:
         np.savez(tmp_path / "set/classifier.npz", classifier=file["classifier"][1:])
-    faults = [(e.name, e.fault) for e in check_contents(tmp_path / "set", {*names, "recipe.json"}, None) if e.fault]
+    faults = [
+        (e.name, e.fault) for e in check_contents(tmp_path / "set", {*names, "recipe.json"}, None, None) if e.fault
+    ]
     assert any(name == "classifier.npz" and "points per class" in fault for name, fault in faults)
