@@ -237,8 +237,9 @@ def score_tables(
     left_out = tuple(name for name in SETTINGS if name not in known)
     ordered, two = tuple(scores[name] for name in asked), len(schema.classes) == 2
     stated = {"positive": schema.classes[chosen] if two else None, "rarer": two and positive is None}
-    of_set = isinstance(training, Distilled) and mode == "honest"
-    released = _score_released(training, X_t, y_t, chosen) if of_set else None
+    released = None
+    if isinstance(training, Distilled) and mode == "honest":
+        released = _score_released(training, X_t, y_t, chosen)
     return TableScores(mode, metrics, schema.classes, ordered, len(X), keep, left_out, released, **stated)
 
 
