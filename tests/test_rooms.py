@@ -37,7 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
     "evaluation": {
         *("schema", "public_images", "recipe", "method", "storage", "folder", "features", "networks"),
-        *("kernels", "methods.generator"),
+        *("kernels", "methods.generator", "methods.row_labels"),
     },
     "attacks": {"recipe", "method", "networks", "kernels"},
     "publish": {"schema", "recipe", "method", "storage", "sources", "folder", "certificate", "graphs"},

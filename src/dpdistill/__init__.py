@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from dpdistill.methods.dp_merf import DPMERF as DPMERF
     from dpdistill.methods.dp_ntk import DPNTK as DPNTK
     from dpdistill.methods.dp_sgd import DPSGD as DPSGD
+    from dpdistill.methods.table_classifier import TableClassifier as TableClassifier
     from dpdistill.publish.export.publisher import Publisher as Publisher
     from dpdistill.run.result import Result as Result
     from dpdistill.schema import Column as Column
@@ -180,6 +181,7 @@ __all__ = [
     "SchemaDraft",
     "Scoring",
     "TableCheck",
+    "TableClassifier",
     "TableDistiller",
     "TableSchema",
     "Teaching",

@@ -14,6 +14,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import ROWS_PER_UNIT, Budget
 from dpdistill.folder.tables import to_frame
 from dpdistill.methods.dp_merf import DPMERF
+from dpdistill.methods.row_labels import labelled
 from dpdistill.schema import TableSchema
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile, read_reviewed, with_units
@@ -135,6 +136,7 @@ class TableDistiller(BaseEstimator):
             raise ValueError(f"This method has no generator: call sample() without n for its {len(distilled.y)} rows.")
         check_sample(n, self.schema_)
         X, y = distilled.generator.sample(n, seed)
+        y = labelled(distilled.classifier, distilled.schema, X, y, seed)
         return to_frame(self.schema_.from_unit(X), y, self.schema_)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:

@@ -16,7 +16,10 @@ from scipy import special
 
 ATTACK_DELTAS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 DOCUMENTS = {"report.html", "scores.json", "croissant.json", "README.md", "deployment.yaml", "predict.py"}
-LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|schema\.yaml|recipe\.json"
+LISTED = (
+    r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv|schema\.yaml"
+    r"|recipe\.json"
+)
 LOOKS_WRITTEN = (".npz", ".npy", ".onnx", ".csv", ".parquet", ".yaml", ".yml", ".png", ".json", ".html", ".htm")
 
 # Forms: a dict has exactly these fields ({"*": form}: any names), [form] is a list of it, (form,) may be null, a pair

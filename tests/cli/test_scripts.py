@@ -30,7 +30,7 @@ from dpdistill.methods import METHODS
 from dpdistill.recipe.kernels import KERNELS
 from dpdistill.recipe.published import published
 from dpdistill.recipe.saved import check_kind, check_private
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, Schema
 from dpdistill.sources.tables.schema_file import read_schema
 
 SMALL = ("--method", "ldpdc", "--set", "sampling_prob=1", "--per-class", 1)
@@ -81,7 +81,7 @@ def test_records_of_the_wrong_kind_are_refused_as_the_driver_refuses_them(method
     late = [sentence(check_kind, METHODS[method](), schema) for schema in (images, table)]
     no_form = sentence(check_private, METHODS[method]())
     assert [sentence(checks.check_kind, method, table, False) for table in (False, True)] == late
-    assert sentence(checks.check_kind, method, False, True) == no_form
+    assert sentence(checks.check_kind, method, Schema not in METHODS[method].schemas, True) == no_form
 
 
 def sentence(function, *args) -> str | None:

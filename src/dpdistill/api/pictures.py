@@ -51,13 +51,15 @@ def generate(folder: Folder, n: int, distilled: Distilled, seed: int) -> tuple[n
 
     check_generator(folder, distilled.schema)
     from dpdistill.methods.generator import Generator
+    from dpdistill.methods.row_labels import labelled
 
     arrays = read_generator(folder)
     try:
         generator = Generator.from_arrays(arrays, distilled.schema)
     except ValueError as error:
         raise DataError(f"{show(folder)}: {error}") from None
-    return generator.sample(n, seed)
+    X, y = generator.sample(n, seed)
+    return X, labelled(distilled.classifier, distilled.schema, X, y, seed)
 
 
 def make_pictures(

@@ -6,19 +6,24 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from dpdistill.evaluation.classifiers import COSTS, SETTINGS, answers, available, make_classifier, without_warnings
 from dpdistill.evaluation.score import scaled
 from dpdistill.method import Distilled, Progress, no_progress
+from dpdistill.methods.row_labels import scores_of
 from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.records import Records
 
 MOST_ROWS = 20_000
 """Maximum number of training rows of a classifier; larger tables are subsampled."""
+
+RELEASED = "released classifier"
+"""Name of the score of the classifier that was released with a table."""
 
 MODES = {
     "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
@@ -60,6 +65,7 @@ class TableScores:
         training_rows: number of training rows of each classifier.
         keep: kept share of the majority class; 1 in mode honest.
         left_out: names of classifiers whose package is not installed.
+        released: score of the classifier that was released with a synthetic table, in mode honest; else None.
         positive: positive class of ROC and PRC; None for more than two classes.
         rarer: whether the positive class was chosen as the rarer class of the test set.
     """
@@ -71,6 +77,7 @@ class TableScores:
     training_rows: int
     keep: float = 1.0
     left_out: tuple[str, ...] = ()
+    released: ClassifierScore | None = None
     positive: str | None = None
     rarer: bool = False
 
@@ -107,8 +114,9 @@ class TableScores:
         return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Returns one row of texts per classifier, then the mean of several."""
+        """Returns one row of texts per classifier, the mean of several, and the released classifier if there is one."""
         listed = (*self.classifiers, self.mean) if len(self.classifiers) > 1 else self.classifiers
+        listed = listed if self.released is None else (*listed, self.released)
         return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in listed]
 
     @property
@@ -130,6 +138,7 @@ class TableScores:
             "left out": list(self.left_out),
             "mean": self._json(self.mean),
             "best": {"classifier": self.best.name, **self._json(self.best)},
+            **({} if self.released is None else {RELEASED: self._json(self.released)}),
             "classifiers": {score.name: {"fitted": score.fitted, **self._json(score)} for score in self.classifiers},
         }
 
@@ -228,7 +237,19 @@ def score_tables(
     left_out = tuple(name for name in SETTINGS if name not in known)
     ordered, two = tuple(scores[name] for name in asked), len(schema.classes) == 2
     stated = {"positive": schema.classes[chosen] if two else None, "rarer": two and positive is None}
-    return TableScores(mode, metrics, schema.classes, ordered, len(X), keep, left_out, **stated)
+    released = None
+    if isinstance(training, Distilled) and mode == "honest":
+        released = _score_released(training, X_t, y_t, chosen)
+    return TableScores(mode, metrics, schema.classes, ordered, len(X), keep, left_out, released, **stated)
+
+
+def _score_released(distilled: Distilled, X_t: np.ndarray, y_t: np.ndarray, positive: int) -> ClassifierScore | None:
+    """Returns the score of the classifier that was released with a table; None if none was."""
+    schema = distilled.schema
+    if distilled.classifier is None or not isinstance(schema, TableSchema):
+        return None
+    scores = softmax(scores_of(distilled.classifier, schema, X_t), 1)
+    return _score(RELEASED, scores, scores.argmax(1), y_t, "honest", positive)
 
 
 def _positive(classes: tuple[str, ...], y: np.ndarray, stated: str | None) -> int:
@@ -360,12 +381,21 @@ def _score_one(
     positive: int,
 ) -> ClassifierScore:
     """Fits and scores one classifier."""
-    from sklearn.metrics import f1_score
-
     found = answers(model, X, y, X_t, classes)
     scores, predicted = found or (None, np.full(len(X_t), np.bincount(y).argmax()))
     if scores is None or mode == "paper":
         scores = np.eye(classes)[predicted]
+    score = _score(name, scores, predicted, y_t, mode, positive)
+    return score if found is not None else replace(score, fitted=False)
+
+
+def _score(
+    name: str, scores: np.ndarray, predicted: np.ndarray, y_t: np.ndarray, mode: str, positive: int
+) -> ClassifierScore:
+    """Returns the score of scores (n, classes) and predicted classes (n,)."""
+    from sklearn.metrics import f1_score
+
+    classes = scores.shape[1]
     if classes == 2:
         values = tuple(measure(y_t == positive, scores[:, positive]) for measure in (_roc, _prc))
     else:
@@ -374,8 +404,7 @@ def _score_one(
         defined = [roc for roc in rocs if not math.isnan(roc)]
         values = (f1, float(np.mean(defined)) if defined else math.nan)[: len(_metrics(mode, classes))]
     hits = [predicted[y_t == k] == k for k in range(classes)]
-    accuracy = tuple(float(hit.mean()) if len(hit) else math.nan for hit in hits)
-    return ClassifierScore(name, values, accuracy, found is not None)
+    return ClassifierScore(name, values, tuple(float(hit.mean()) if len(hit) else math.nan for hit in hits))
 
 
 def _roc(is_class: np.ndarray, scores: np.ndarray) -> float:

@@ -20,6 +20,7 @@ from dpdistill.folder.layout import (
     RECIPE,
     ROUNDING,
     SCHEMA,
+    SCORECARD,
     SYNTHETIC,
     TRAINING,
     read_labelled,
@@ -27,6 +28,7 @@ from dpdistill.folder.layout import (
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
 from dpdistill.folder.save import folder_names, labelled_arrays, read_distilled
+from dpdistill.folder.scorecard import scorecard_content
 from dpdistill.folder.whole_files import is_whole_picture, read_whole_archive
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
@@ -81,7 +83,8 @@ def check_contents(
     if GENERATOR in listed:
         yield _generator(folder, distilled, generator_of)
     table = isinstance(distilled.schema, TableSchema)
-    names = {CSV, PARQUET, SCHEMA} if table else {GRID, *_picture_names(distilled)}
+    scorecard = {SCORECARD} if table and distilled.classifier is not None else set()
+    names = {CSV, PARQUET, SCHEMA, *scorecard} if table else {GRID, *_picture_names(distilled)}
     yield from _list_of(names | {SYNTHETIC, RECIPE}, listed)
     yield from (_table(folder, distilled) if table else _pictures(folder, distilled))
 
@@ -184,15 +187,19 @@ def _table(folder: Path, made: Distilled) -> Iterator[Content]:
 
     schema: Any = made.schema
     raw, y = schema.from_unit(made.X), made.y
-    for name, content in (
-        (CSV, csv_content(raw, y, schema)),
-        (SCHEMA, schema_content(TableFile(schema, reviewed=True))),
-    ):
+    contents = {CSV: csv_content(raw, y, schema), SCHEMA: schema_content(TableFile(schema, reviewed=True))}
+    if made.classifier is not None:
+        try:
+            contents[SCORECARD] = scorecard_content(made.classifier, schema)
+        except DataError as error:
+            yield Content(CLASSIFIER, f"{CLASSIFIER} cannot be used: {str(error).removesuffix('.')}")
+    for name, content in contents.items():
         if not (folder / name).is_file():
             continue  # the list of files reports this case
         with reading(folder / name):
             same = (folder / name).stat().st_size == len(content) and (folder / name).read_bytes() == content
-        yield Content(name, None if same else f"{name} disagrees with {SYNTHETIC}")
+        origin = CLASSIFIER if name == SCORECARD else SYNTHETIC
+        yield Content(name, None if same else f"{name} disagrees with {origin}")
     if (folder / PARQUET).is_file():
         fault = parquet_fault(folder / PARQUET, raw, y, schema)
         yield Content(PARQUET, None if fault is None else f"{PARQUET} {fault}")

@@ -22,12 +22,12 @@ from dpdistill.storage.files import is_hidden, show
 
 CERTIFICATE, RECIPE, REPORT, SCORES = "certificate.json", "recipe.json", "report.html", "scores.json"
 SYNTHETIC, TRAINING, CLASSIFIER, GENERATOR = "synthetic.npz", "training.npz", "classifier.npz", "generator.npz"
-CSV, PARQUET, SCHEMA = "synthetic.csv", "synthetic.parquet", "schema.yaml"
+CSV, PARQUET, SCHEMA, SCORECARD = "synthetic.csv", "synthetic.parquet", "schema.yaml", "scorecard.csv"
 GRID, IMAGES = "synthetic.png", "images"
 CROISSANT, CARD, DEPLOYMENT = "croissant.json", "README.md", "deployment.yaml"
 MODEL, PREDICT = "classifier.onnx", "predict.py"
 
-LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, MODEL, GENERATOR, CSV, PARQUET, SCHEMA, GRID, RECIPE)
+LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, MODEL, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID, RECIPE)
 """Files that a certificate lists by SHA-256, in addition to the 8-bit images images/<class>/000.png."""
 UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT, PREDICT)
 """Files outside the certificate's list: the certificate itself, page and documents that can be made again from the

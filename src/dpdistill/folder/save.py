@@ -21,6 +21,7 @@ from dpdistill.folder.layout import (
     PARQUET,
     RECIPE,
     SCHEMA,
+    SCORECARD,
     SYNTHETIC,
     TRAINING,
     is_listed,
@@ -28,6 +29,7 @@ from dpdistill.folder.layout import (
     read_labelled,
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
+from dpdistill.folder.scorecard import scorecard_content
 from dpdistill.method import Distilled
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 from dpdistill.sources.images import npz
@@ -152,11 +154,15 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
             npz.write_file(path / name, arrays)
         if model is not None:
             write_atomically(path / MODEL, lambda file: file.write(model))
-        absent = {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, GRID} | ({MODEL} if model is None else set())
+        absent = {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID}
+        absent |= {MODEL} if model is None else set()
         for name in absent - contents.keys():
             (path / name).unlink(missing_ok=True)
         if isinstance(schema, TableSchema):
             _write_table(path, X, y, schema)
+            if distilled.classifier is not None:
+                content = scorecard_content(contents[CLASSIFIER]["classifier"], schema)
+                write_atomically(path / SCORECARD, lambda file: file.write(content))
         else:
             # As they are read back: rounding to the file's units may move a pixel to the next level.
             _write_grid(path, _as_stored(X, schema), y, schema.classes)

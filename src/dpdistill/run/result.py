@@ -27,7 +27,7 @@ from dpdistill.publish.export import write_documents
 from dpdistill.publish.report import write_report
 from dpdistill.run import output_folder
 from dpdistill.run.payment import Payment, told
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, Schema
 from dpdistill.storage.atomic import write_atomically
 
 LOG = logging.getLogger("dpdistill")
@@ -88,10 +88,11 @@ class Result:
         return float("inf") if self.schedule is None else self.schedule.epsilon()
 
     def teacher(self, X: np.ndarray) -> np.ndarray:
-        """Returns the released classifier's scores for any images, from which other models can learn.
+        """Returns the released classifier's scores for any records, from which other models can learn.
 
         Args:
-            X: images in the schema's raw units, (n, h, w, c), n >= 1; public images, or the receiver's own.
+            X: records in the schema's raw units, n >= 1: images (n, h, w, c) or rows (n, columns); public ones, or the
+                receiver's own.
 
         Returns:
             (n, classes), float32, centred over the classes: post-processing, at no further cost.
@@ -102,8 +103,9 @@ class Result:
         distilled = self.distilled
         if distilled.classifier is None:
             raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
-        if np.ndim(X) != 1 + len(distilled.schema.shape) or np.shape(X)[1:] != distilled.schema.shape or not len(X):
-            raise ValueError(f"Expected images of shape {('n', *distilled.schema.shape)}, n >= 1; got {np.shape(X)}.")
+        shape, what = distilled.schema.raw_shape, "images" if isinstance(distilled.schema, Schema) else "rows"
+        if np.ndim(X) != 1 + len(shape) or np.shape(X)[1:] != shape or not len(X):
+            raise ValueError(f"Expected {what} of shape {('n', *shape)}, n >= 1; got {np.shape(X)}.")
         scores = classifier_scores(distilled, distilled.schema.to_unit(X))
         return scores - scores.mean(1, keepdims=True)
 
@@ -157,6 +159,8 @@ class Result:
     def _model(self) -> bytes | None:
         """Returns the released classifier as an ONNX file; None without a classifier, onnx or a translation."""
         if self.distilled.classifier is None or self.distilled.encoder is None:
+            return None
+        if not isinstance(self.distilled.schema, Schema):  # a table has its scorecard
             return None
         try:
             return released_model(self.distilled, self.distilled.encoder)

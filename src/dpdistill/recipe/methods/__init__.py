@@ -8,7 +8,20 @@ from pkgutil import iter_modules
 from dpdistill.recipe.fields import Recipe
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
-FIRST = ("dos", "decoupled-kip", "dos-kip", "dp-kip", "dp-merf", "dp-hp", "dp-ntk", "ndpdc", "ldpdc", "psg", "dp-sgd")
+FIRST = (
+    "dos",
+    "decoupled-kip",
+    "dos-kip",
+    "dp-kip",
+    "dp-merf",
+    "dp-hp",
+    "table-classifier",
+    "dp-ntk",
+    "ndpdc",
+    "ldpdc",
+    "psg",
+    "dp-sgd",
+)
 """Methods in the order of lists; others follow by name, methods without a guarantee last."""
 
 

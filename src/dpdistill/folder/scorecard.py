@@ -1,0 +1,66 @@
+"""Writes a classifier released from a table as a scorecard: points per category, knot or missing value."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+import numpy as np
+
+from dpdistill.schema import Column, TableSchema
+from dpdistill.schema.points import knots_of
+from dpdistill.schema.table import from_share
+
+INTERCEPT = "(intercept)"
+"""Name that the scorecard's first line has instead of a column; the line holds every row's first points."""
+
+
+def scorecard_content(points: np.ndarray, schema: TableSchema) -> bytes:
+    """Returns the bytes of scorecard.csv: the header column, kind, value and the classes; then one line per value.
+
+    The score of a class is the sum of the intercept and of one number per column: the points of the row's category,
+    those of a missing value, or, for a number, the linear interpolation between its neighbouring knots. For the kind
+    "log number" the interpolation is linear on the schema's log scale. Probabilities are the softmax of the scores.
+
+    Args:
+        points: released classifier, (D, classes): the points of each column, in the order of the schema; the intercept.
+        schema: schema of the table.
+
+    Raises:
+        DataError: points that do not belong to the schema.
+    """
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["column", "kind", "value", *schema.classes])
+    table.writerow([INTERCEPT, "intercept", "", *map(_number, points[-1])])
+    knots, start = knots_of(len(points), schema), 0
+    for column in schema.columns:
+        width = column.width if column.kind == "categorical" else knots + column.missing
+        for kind, value, row in _lines(column, points[start : start + width], knots):
+            table.writerow([column.name, kind, value, *map(_number, row)])
+        start += width
+    return text.getvalue().encode()
+
+
+def _lines(column: Column, points: np.ndarray, knots: int) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yields kind, value and points of each line of a column; categories in order have interpolated points."""
+    if column.is_number:
+        low, high = column.bounds or (0.0, 0.0)
+        log = column.scale == "log"
+        values = from_share(np.linspace(0.0, 1.0, knots), low, high, log)
+        yield from (
+            ("log number" if log else "number", _number(x), row) for x, row in zip(values, points, strict=False)
+        )
+    elif column.kind == "categorical":
+        yield from (("category", name, row) for name, row in zip(column.categories, points, strict=False))
+    else:
+        places = np.linspace(0.0, knots - 1.0, len(column.categories))
+        found = np.column_stack([np.interp(places, np.arange(knots), each) for each in points[:knots].T])
+        yield from (("category", name, row) for name, row in zip(column.categories, found, strict=True))
+    if column.missing:
+        yield "missing", "", points[-1]
+
+
+def _number(x: float) -> str:
+    return f"{x:.7g}"
