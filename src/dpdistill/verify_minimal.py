@@ -1,7 +1,7 @@
-"""Checks a shared folder with Python, NumPy and SciPy alone: python verify_minimal.py DIR.
+"""Checks a shared folder by docs/certificate.md (format 3), with NumPy and SciPy alone: python verify_minimal.py DIR.
 
-Written from docs/certificate.md (format 3) alone. Prints one line per check, then PASSED (exit code 0), FAILED (1), or
-GUARANTEE PASSED, DOCUMENTS NOT COMPARED (4) if the folder has documents such as report.html, which are not compared."""
+Prints one line per check, then PASSED (exit code 0), FAILED (1), or GUARANTEE PASSED, DOCUMENTS NOT COMPARED (4) if the
+folder has documents such as report.html, which are not compared."""
 
 import hashlib
 import json
@@ -16,15 +16,13 @@ from scipy import special
 
 ATTACK_DELTAS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 DOCUMENTS = {"report.html", "scores.json", "croissant.json", "README.md", "deployment.yaml", "predict.py"}
-LISTED = (
-    r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv|schema\.yaml"
-    r"|recipe\.json"
-)
 LOOKS_WRITTEN = (".npz", ".npy", ".onnx", ".csv", ".parquet", ".yaml", ".yml", ".png", ".json", ".html", ".htm")
 
 # Forms: a dict has exactly these fields ({"*": form}: any names), [form] is a list of it, (form,) may be null, a pair
 # bounds a number (a whole one if the pair is), a text is a regular expression, a type a type; else the only value.
 # fmt: off
+LISTED = (r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv"
+          r"|schema\.yaml|recipe\.json")
 SHA256, WORDS, RELATION = "[0-9a-f]{64}", "(?s).+", "add-remove|replace-one"
 NUMBER, POSITIVE, SIGMA = (0.0, sys.float_info.max), (5e-324, sys.float_info.max), (1e-150, 1e150)
 STAGE = {"rounds": (1, 1_000_000), "sampling_prob": (5e-324, 1.0), "weight": POSITIVE}
@@ -113,8 +111,9 @@ def check_files(folder, certificate):
         files |= {(place + name).removeprefix("./") for name in names}
         kinds = {os.lstat(os.path.join(above, name)).st_mode & 0o170000 for name in below + names}
         need(kinds <= {0o040000, 0o100000}, f"{place} has a link, a pipe or a device")  # folders and files
-        filled = any(name.startswith(place) for name in listed)
-        need(filled or not re.match("images/.", place), f"{place} holds no listed file")
+        need(
+            any(n.startswith(place) for n in listed) or not re.match("images/.", place), f"{place} holds no listed file"
+        )
     need(files >= listed.keys() >= {"synthetic.npz", "recipe.json"}, "a file is missing in the folder or in the list")
     for name, sha256 in listed.items():
         need(re.fullmatch(LISTED + r"|images/[^/]+/\d{3,}\.png", name), f"{name!r} must not be listed")
@@ -130,7 +129,7 @@ def check_files(folder, certificate):
 def public_parts(value):
     """Yields each object of a recipe that names a public input, before its own fields; an earlier name is replaced."""
     if isinstance(value, dict) and value.get("kind") in list(PUBLIC):
-        yield value | {"declared_by": value.get("declared_by", value.get("word"))}
+        yield dict(value, declared_by=value.get("declared_by", value.get("word", "")))
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from public_parts(item)
 

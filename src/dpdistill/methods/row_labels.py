@@ -84,7 +84,7 @@ def calibrated(W: np.ndarray, counts: np.ndarray, sums: np.ndarray, stddev: floa
     def loss(params: np.ndarray) -> tuple[float, np.ndarray]:
         logits = params[0] * scores + params[1:]
         p = softmax(logits, 1)
-        value = logsumexp(logits, 1).mean() - params[0] * signal - params[1:] @ shares
+        value = np.asarray(logsumexp(logits, 1)).mean() - params[0] * signal - params[1:] @ shares
         slope = [(p * scores).sum(1).mean() - signal, *(p.mean(0) - shares)]
         return float(value), np.array(slope)
 
