@@ -21,7 +21,8 @@ LOOKS_WRITTEN = (".npz", ".npy", ".onnx", ".csv", ".parquet", ".yaml", ".yml", "
 # Forms: a dict has exactly these fields ({"*": form}: any names), [form] is a list of it, (form,) may be null, a pair
 # bounds a number (a whole one if the pair is), a text is a regular expression, a type a type; else the only value.
 # fmt: off
-LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv|schema\.yaml"
+LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv|"
+LISTED += r"schema\.yaml|recipe\.json|images/[^/]+/\d{3,}\.png"
 SHA256, WORDS, RELATION = "[0-9a-f]{64}", "(?s).+", "add-remove|replace-one"
 NUMBER, POSITIVE, SIGMA = (0.0, sys.float_info.max), (5e-324, sys.float_info.max), (1e-150, 1e150)
 STAGE = {"rounds": (1, 1_000_000), "sampling_prob": (5e-324, 1.0), "weight": POSITIVE}
@@ -110,11 +111,10 @@ def check_files(folder, certificate):
         files |= {(place + name).removeprefix("./") for name in names}
         kinds = {os.lstat(os.path.join(above, name)).st_mode & 0o170000 for name in below + names}
         need(kinds <= {0o040000, 0o100000}, f"{place} has a link, a pipe or a device")  # folders and files
-        inside = any(name.startswith(place) for name in listed) or not re.match("images/.", place)
-        need(inside, f"{place} holds no listed file")
+        need(not re.match("images/.", place) or any(n.startswith(place) for n in listed), f"{place}: no listed file")
     need(files >= listed.keys() >= {"synthetic.npz", "recipe.json"}, "a file is missing in the folder or in the list")
     for name, sha256 in listed.items():
-        need(re.fullmatch(LISTED + r"|recipe\.json|images/[^/]+/\d{3,}\.png", name), f"{name!r} must not be listed")
+        need(re.fullmatch(LISTED, name), f"{name!r} must not be listed")
         need(hashlib.sha256(Path(folder, name).read_bytes()).hexdigest() == sha256, f"{name!r} has another SHA-256")
     for name in sorted(files - listed.keys() - DOCUMENTS - {"certificate.json"}):
         picture = re.match(r"images/(.*/)?(?!\.|(Thumbs\.db|desktop\.ini|__MACOSX|@eaDir)$)[^/]+$", name)
