@@ -115,7 +115,7 @@ def test_refusals_and_help_list_it(added):
 
 def test_it_is_gone_with_its_module():
     assert [each.name for each in image_formats()] == [
-        *("idx", "cifar", "npz", "svhn", "parquet", "list", "folders", "archive"),
+        *("idx", "cifar", "npz", "svhn", "parquet", "list", "camelyon", "chexpert", "folders", "archive"),
     ]
     assert [each.title for each in table_formats()] == ["Parquet", "CSV (also gzip)"]
     shown = succeeds("plan", "--help")

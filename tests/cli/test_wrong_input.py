@@ -20,6 +20,7 @@ from dpdistill.public_images.image_source import PublicImages
 from dpdistill.publish.export import Publisher
 from dpdistill.recipe.build import fields_of
 from dpdistill.run import driver
+from dpdistill.schema import Schema
 from dpdistill.sources.load import load
 
 
@@ -32,13 +33,26 @@ def fields_and_bad_values():
                 yield method, name, value
 
 
-def test_every_field_refuses_bad_values_by_name(tmp_path):
+ROWS = """dpdistill: table schema
+reviewed: true
+unit: row
+label: sick
+classes: ['no', 'yes']
+columns:
+  - {name: age, kind: integer, bounds: [0, 100]}
+"""
+
+
+def test_every_field_refuses_bad_values_by_name(tmp_path, tmp_path_factory):
+    table = tmp_path_factory.mktemp("table")
+    (table / "rows.csv").write_text("age,sick\n30,no\n60,yes\n")
+    (table / "schema.yaml").write_text(ROWS)
+    of_table = [table / "rows.csv", "--schema", table / "schema.yaml"]
     for method, name, value in fields_and_bad_values():
+        data = ["digits:train"] if Schema in METHODS[method].schemas else of_table
         privacy = ["--non-private"] if method in ("dm", "kip") else []
         setting = f"{name}={value}"
-        sentence = refused(
-            "distill", "digits:train", "--out", tmp_path / "x", "--method", method, "--set", setting, *privacy
-        )
+        sentence = refused("distill", *data, "--out", tmp_path / "x", "--method", method, "--set", setting, *privacy)
         assert name in sentence or "too large" in sentence, (setting, sentence)
     assert list(tmp_path.iterdir()) == []
 
@@ -55,7 +69,7 @@ WRONG = {
     "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "Expected either DATA or --from"),
     "unknown method": (
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
-        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, dp-ntk, ndpdc, ldpdc, psg, dp-sgd, dm, kip",
+        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, table-classifier, dp-ntk, ndpdc, ldpdc, psg, dp-sgd, dm, kip",
     ),
     "method without privacy": (["distill", "TORN", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),

@@ -358,6 +358,7 @@ def test_the_table_of_methods_is_what_the_package_offers():
         "dp-kip",
         "dp-merf",
         "dp-hp",
+        "table-classifier",
         "dp-ntk",
         "ndpdc",
         "ldpdc",

@@ -642,7 +642,7 @@ def checkpoint_by_test_accuracy() -> Any:
     """The iterate that scores best on the test set is the one that is reported."""
     train, measure = score.train_classifier, score.accuracy
 
-    def iterates(key: Any, X: Any, Y: Any, training: Any) -> list:
+    def iterates(key: Any, X: Any, Y: Any, training: Any, after_step: Any) -> list:
         kinds = [dataclasses.replace(training, epochs=e) for e in range(1, training.epochs + 1)]
         return [train(key, X, Y, kind) for kind in kinds]
 

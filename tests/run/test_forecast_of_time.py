@@ -158,7 +158,8 @@ def test_large_images_take_more_by_their_pixels(shape):
     )
     pixels = shape[0] * shape[1] / (32 * (32 * shape[1] // shape[0]))
     assert pixels * at_32.encoding < larger.encoding < pixels**1.5 * at_32.encoding  # a matrix product along each side
-    assert larger.features == pytest.approx(pixels * at_32.features, rel=0.3)
+    # Smaller chunks have fewer placeholders.
+    assert 0.4 * pixels * at_32.features < larger.features < 1.3 * pixels * at_32.features
     assert larger.compiling < pixels * at_32.compiling
 
 

@@ -11,6 +11,7 @@ from dpdistill.publish.export import card, program
 from dpdistill.publish.export.documents import write_text
 from dpdistill.publish.export.publisher import Publisher
 from dpdistill.publish.report.folder import Folder
+from dpdistill.schema import DataError, Schema
 from dpdistill.storage.atomic import write_atomically
 
 
@@ -21,6 +22,8 @@ def write_onnx(source: Path, to: Path, folder: Folder, publisher: Publisher) -> 
         DataError: a set without a released classifier, onnx is not installed, or the features have no translation.
     """
     distilled = read_distilled(source)
+    if not isinstance(distilled.schema, Schema):
+        raise DataError("Expected a set of images: the classifier of a table is its scorecard.csv, if it has one.")
     model = released_model(distilled, encoder_in(folder.recipe.get("fields", {}), distilled.counts))
     to.mkdir(parents=True)
     write_atomically(to / MODEL, lambda file: file.write(model))
