@@ -88,6 +88,9 @@ class Query(Protocol):
         clip_norm: L2 bound of one record's contribution, > 0; enforced by the curator.
         by_class: add each contribution into the block of the record's class.
         encoder: fixed encoder whose per-record output the curator may keep, or None.
+
+    A query whose sums have numbers that are noise alone also states `signal_numbers`, the number of the others, for the
+    forecast of the noise.
     """
 
     @property

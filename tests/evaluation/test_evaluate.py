@@ -139,7 +139,7 @@ class TestScore:
             TOY.X, TOY.y, SCHEMA, toy_records(30, seed=4), nets=2, training=TINY, progress=lambda *s: told.append(s)
         )
         assert score.accuracies == (100.0, 100.0)
-        steps = [*range(1, TINY.epochs + 1), TINY.epochs]
+        steps = range(1, TINY.epochs + 1)
         assert told == [(f"training network {k} of 2", t, TINY.epochs) for k in (1, 2) for t in steps]
 
     def test_nets_are_independent_and_follow_the_seed(self):

@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from dpdistill.evaluation import classifiers, tables
 from dpdistill.evaluation.classifiers import CLOSEST, SETTINGS, available, make_classifier
-from dpdistill.evaluation.tables import ClassifierScore, TableScores, score_tables
+from dpdistill.evaluation.table_scores import ClassifierScore, TableScores
+from dpdistill.evaluation.tables import score_tables
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, Schema
 from dpdistill.schema.table import Column, TableSchema
@@ -312,14 +313,14 @@ def test_paper_scores_are_of_hard_predictions(one):
 def test_the_majority_class_of_the_test_set_is_undersampled(one, monkeypatch):
     seen = []
     inner = tables._score_one
-    monkeypatch.setattr(tables, "_score_one", lambda *what: seen.append(what) or inner(*what))
+    monkeypatch.setattr(tables, "_score_one", lambda *what: seen.append(what[2]) or inner(*what))
     train, test = rows(200), rows(200, seed=1)
     counts = np.bincount(test.y)
     assert counts[0] > counts[1]
     plain = scored(*encoded(train), TWO, test, mode="paper")
     fewer = scored(*encoded(train), TWO, test, mode="paper", keep=0.3)
     real = score_tables(train, test, mode="paper", keep=0.3)
-    assert [np.bincount(what[5]).tolist() for what in seen[::2]] == [
+    assert [np.bincount(task.y_t).tolist() for task in seen[::2]] == [
         [counts[0], counts[1]],
         [int(0.3 * counts[0]), counts[1]],
         [int(0.3 * counts[0]), counts[1]],
@@ -328,7 +329,7 @@ def test_the_majority_class_of_the_test_set_is_undersampled(one, monkeypatch):
     assert fewer.training_rows == plain.training_rows == 200
     own = np.bincount(train.y)
     assert real.training_rows == int(0.3 * own[0]) + own[1]
-    assert np.bincount(seen[-1][3]).tolist() == [int(0.3 * own[0]), own[1]]
+    assert np.bincount(seen[-1].y).tolist() == [int(0.3 * own[0]), own[1]]
 
 
 def test_the_better_setting_on_the_test_set_is_reported(monkeypatch):
@@ -369,7 +370,7 @@ def test_modes_are_named(fast):
 def test_no_fit_sees_more_than_its_share_of_rows(one, monkeypatch):
     seen = []
     inner = tables._score_one
-    monkeypatch.setattr(tables, "_score_one", lambda *what: seen.append(what[2:4]) or inner(*what))
+    monkeypatch.setattr(tables, "_score_one", lambda *what: seen.append((what[2].X, what[2].y)) or inner(*what))
     assert tables.MOST_ROWS == 20_000
     test = rows(30, seed=1)
     scores = scored(*encoded(rows(20_500)), TWO, test)

@@ -16,7 +16,7 @@ from dpdistill.accounting.schedule import Budget
 from dpdistill.evaluation.teacher import kernel_in
 from dpdistill.features.eight_bits import EightBits
 from dpdistill.folder.contents import check_contents
-from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays
+from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays, read_counts
 from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.kernels import KERNELS
 from dpdistill.ledger.run import RunLedger
@@ -28,6 +28,7 @@ from dpdistill.methods.choice import (
     class_means,
     parts_of,
     public_mean,
+    sizes_of,
 )
 from dpdistill.methods.softmax import SoftmaxQuery, read
 from dpdistill.public_images.pictures import draw_pictures
@@ -62,7 +63,7 @@ X = RNG.uniform(-1, 1, (30, *SCHEMA.shape)).astype(np.float32)
 
 
 def test_features_stand_side_by_side_with_norm_one():
-    sizes = TWO.sizes(SCHEMA.shape)
+    sizes = sizes_of(TWO, SCHEMA.shape)
     assert sizes == (32 * SCHEMA.shape[2], 8)
     phi = np.asarray(TWO(jnp.asarray(X)))
     np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1.0, rtol=1e-6)
@@ -108,7 +109,7 @@ def asked():
     encoder, records = EightBits(TWO), toy_records(60)
     y = np.where(np.arange(60) % 3 == 0, RNG.integers(0, 3, 60), records.y)  # some labels are wrong
     records = Records(records.X, y, SCHEMA)
-    sizes = TWO.sizes(SCHEMA.shape)
+    sizes = sizes_of(TWO, SCHEMA.shape)
     codes = np.asarray(encoder(jnp.asarray(SCHEMA.to_unit(records.X))))
     phi = np.stack([np.asarray(read(jnp.asarray(code), jnp.float32)) for code in codes])
     return encoder, records, sizes, codes, phi
@@ -185,7 +186,7 @@ def test_the_choice_costs_its_share():
 
 
 def test_the_outlook_is_that_of_the_largest_candidate():
-    sizes = Candidates(tuple(KERNELS[name].encoder for name in NAMES)).sizes(SCHEMA.shape)
+    sizes = sizes_of(Candidates(tuple(KERNELS[name].encoder for name in NAMES)), SCHEMA.shape)
     found = outlook(tiny("decoupled-kip", rounds=60, candidates=NAMES), Budget(1.0), SCHEMA)
     assert found.coordinates == 3 * max(sizes) < 3 * sum(sizes)
     plain = outlook(tiny("decoupled-kip", rounds=60), Budget(1.0), SCHEMA)
@@ -224,7 +225,7 @@ def test_the_classifier_is_on_the_chosen_features(made):
     assert counts.shape == (2,)
     assert np.abs(counts).max() < 62
     assert result.distilled.encoder == KERNELS[name].encoder
-    assert len(W) == Candidates((KERNELS[name].encoder,)).sizes(SCHEMA.shape)[0]
+    assert len(W) == sizes_of(Candidates((KERNELS[name].encoder,)), SCHEMA.shape)[0]
     phi = np.asarray(result.distilled.encoder(jnp.asarray(SCHEMA.to_unit(toy_records(60).X))))
     assert ((phi @ W).argmax(1) == toy_records(60).y).mean() > 0.8
     assert len(RunLedger.read(folder / "run").events) == 5
@@ -236,7 +237,7 @@ def test_the_classifier_is_on_the_chosen_features(made):
 def test_other_candidates_are_chosen_by_other_counts():
     method = tiny("decoupled-kip", rounds=2, steps=1, candidates=NAMES)
     state = method.init(jax.random.key(0), SCHEMA)
-    sizes = Candidates(tuple(KERNELS[name].encoder for name in NAMES)).sizes(SCHEMA.shape)
+    sizes = sizes_of(Candidates(tuple(KERNELS[name].encoder for name in NAMES)), SCHEMA.shape)
     for k, counts in enumerate(([5.0, 2.0], [2.0, 5.0])):
         now = method.tell(state, Release(0, RNG.normal(size=state["W"].shape), 1.0, Event(1.0)))
         now = method.tell(now, Release(1, np.array(counts) / math.sqrt(2), 1.0, Event(1.0)))
@@ -269,6 +270,12 @@ def test_a_folder_names_the_chosen_kernel(made, tmp_path):
     for wrong in (np.array([1.0, np.nan]), np.zeros(1), np.zeros((2, 2))):
         with pytest.raises(DataError, match="Expected counts as two or more finite float64 numbers"):
             write_distilled(tmp_path, replace(other, counts=wrong))
+    W = read_distilled(folder / "shared").classifier
+    for wrong in (np.array(1.0), np.array(["a", "b"]), np.zeros(2, np.float32)):
+        np.savez(tmp_path / CLASSIFIER, classifier=W, counts=wrong)
+        for reader in (read_counts, read_distilled, lambda path: kernel_in(str(path))):
+            with pytest.raises(DataError, match="Expected counts as two or more finite float64 numbers"):
+                reader(tmp_path)
     assert json.loads((folder / "shared" / RECIPE).read_text())["fields"]["candidates"] == list(NAMES)
 
 

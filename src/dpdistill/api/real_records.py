@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpdistill.evaluation.images import Regressions
     from dpdistill.evaluation.score import TestSet
     from dpdistill.evaluation.scored import Nets, Scored
-    from dpdistill.evaluation.tables import TableScores
+    from dpdistill.evaluation.table_scores import TableScores
     from dpdistill.method import Distilled
     from dpdistill.storage.records import Records
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpdistill.audits.reference import Nearness
     from dpdistill.evaluation.images import Regressions
     from dpdistill.evaluation.scored import Nets, Scored
-    from dpdistill.evaluation.tables import TableScores
+    from dpdistill.evaluation.table_scores import TableScores
     from dpdistill.method import Distilled
     from dpdistill.storage.records import Records
 
@@ -205,7 +205,7 @@ class Evaluation:
     @property
     def table(self) -> TableScores | None:
         """Returns the scores of every classifier of a table; None for images."""
-        from dpdistill.evaluation.tables import TableScores
+        from dpdistill.evaluation.table_scores import TableScores
 
         tables = (each.score for each in self.found)
         return next((each for each in tables if isinstance(each, TableScores)), None)

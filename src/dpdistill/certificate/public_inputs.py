@@ -55,14 +55,17 @@ def _public_input(value: dict[str, Any]) -> PublicInput | None:
             kind=ENCODER,
             sha256=sha256,
             source=source,
-            declared_by=str(value.get("declared_by") or "nobody"),
+            declared_by=str(value.get("declared_by") or "not stated"),
         )
     if kind == _FILTERS:
         source = f"drawn_filters.npz of {PACKAGE}, learned from generated images"
         return PublicInput(kind="shipped filters", sha256=sha256, source=source, declared_by=PACKAGE)
     source, by = f"{count} images named by their sha256", declared_by(value)
     return PublicInput(
-        kind="declared images", sha256=sha256, source=source, declared_by=by if isinstance(by, str) and by else "nobody"
+        kind="declared images",
+        sha256=sha256,
+        source=source,
+        declared_by=by if isinstance(by, str) and by else "nobody",
     )
 
 

@@ -15,7 +15,8 @@ from dpdistill.method import Progress
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget, Schedule
-    from dpdistill.evaluation.tables import ClassifierScore, Told
+    from dpdistill.evaluation.table_scores import ClassifierScore
+    from dpdistill.evaluation.tables import Told
     from dpdistill.run.forecast import Outlook
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dpdistill.evaluation.distances import Distances
 from dpdistill.evaluation.score import Score
-from dpdistill.evaluation.tables import TableScores
+from dpdistill.evaluation.table_scores import TableScores
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import Network
 

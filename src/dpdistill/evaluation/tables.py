@@ -6,14 +6,15 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from dpdistill.evaluation.classifiers import COSTS, SETTINGS, answers, available, make_classifier, without_warnings
 from dpdistill.evaluation.score import scaled
+from dpdistill.evaluation.table_scores import MODES, RELEASED, ClassifierScore, TableScores
 from dpdistill.method import Distilled, Progress, no_progress
 from dpdistill.methods.row_labels import scores_of
 from dpdistill.schema import DataError, TableSchema
@@ -21,131 +22,6 @@ from dpdistill.storage.records import Records
 
 MOST_ROWS = 20_000
 """Maximum number of training rows of a classifier; larger tables are subsampled."""
-
-RELEASED = "released classifier"
-"""Name of the score of the classifier that was released with a table."""
-
-MODES = {
-    "honest": "Mode honest: probabilities, natural prevalence, fixed settings, all test rows.",
-    "paper": (
-        "Mode paper: too optimistic, only for comparison with published tables. ROC is the balanced accuracy of hard"
-        " predictions and PRC their average precision; {keep:g} of the test set's majority class is kept, which raises"
-        " PRC; the better of two settings a classifier was chosen on the test set itself."
-    ),
-}
-"""Description of each mode, printed with every table of its scores."""
-
-
-@dataclass(frozen=True)
-class ClassifierScore:
-    """Scores of one classifier, shares from 0 to 1.
-
-    Args:
-        name: name of the classifier, or of a mean.
-        values: one value per metric; NaN if undefined on the test set.
-        accuracy: recall of each class; NaN for a class without test rows.
-        fitted: False if fitting failed and the most frequent class is always predicted.
-    """
-
-    name: str
-    values: tuple[float, ...]
-    accuracy: tuple[float, ...]
-    fitted: bool = True
-
-
-@dataclass(frozen=True)
-class TableScores:
-    """Scores of one training set by several classifiers, in one mode; scores of two modes never share a table.
-
-    Args:
-        mode: "honest" or "paper".
-        metrics: ROC and PRC for two classes; weighted F1 for more, in mode honest macro one-vs-rest ROC too.
-        classes: names of the classes, in the order of ClassifierScore.accuracy.
-        classifiers: one score per classifier.
-        training_rows: number of training rows of each classifier.
-        keep: kept share of the majority class; 1 in mode honest.
-        left_out: names of classifiers whose package is not installed.
-        released: score of the classifier that was released with a synthetic table, in mode honest; else None.
-        positive: positive class of ROC and PRC; None for more than two classes.
-        rarer: whether the positive class was chosen as the rarer class of the test set.
-    """
-
-    mode: str
-    metrics: tuple[str, ...]
-    classes: tuple[str, ...]
-    classifiers: tuple[ClassifierScore, ...]
-    training_rows: int
-    keep: float = 1.0
-    left_out: tuple[str, ...] = ()
-    released: ClassifierScore | None = None
-    positive: str | None = None
-    rarer: bool = False
-
-    @property
-    def mean(self) -> ClassifierScore:
-        """Returns the mean over the classifiers."""
-        values = np.mean([score.values for score in self.classifiers], 0)
-        accuracy = np.mean([score.accuracy for score in self.classifiers], 0)
-        return ClassifierScore(f"mean of {len(self.classifiers)}", tuple(values.tolist()), tuple(accuracy.tolist()))
-
-    @property
-    def best(self) -> ClassifierScore:
-        """Returns the classifier with the largest first metric; chosen on the test set, hence slightly optimistic."""
-        return max(self.classifiers, key=lambda score: -1.0 if math.isnan(score.values[0]) else score.values[0])
-
-    @property
-    def text(self) -> str:
-        """Returns the description to print with every table of the scores."""
-        sentences = [MODES[self.mode].format(keep=self.keep)]
-        if self.positive is not None:
-            chosen = ", the rarer one of the test set" if self.rarer else ""
-            sentences.append(f"Positive class: {self.positive}{chosen}.")
-        sentences.append(f"Each classifier was trained on {self.training_rows:,} rows.")
-        if self.left_out:
-            sentences.append(f"Left out, since not installed: {', '.join(self.left_out)}.")
-        constant = [score.name for score in self.classifiers if not score.fitted]
-        if constant:
-            sentences.append(f"Could not be fitted, answer with one class: {', '.join(constant)}.")
-        return " ".join(sentences)
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """Returns the column names of rows(); the first name holds the mode."""
-        return (f"classifier ({self.mode})", *self.metrics, *(f"accuracy of {name}" for name in self.classes))
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Returns one row of texts per classifier, the mean of several, and the released classifier if there is one."""
-        listed = (*self.classifiers, self.mean) if len(self.classifiers) > 1 else self.classifiers
-        listed = listed if self.released is None else (*listed, self.released)
-        return [(s.name, *map(_text, s.values), *map(_text, s.accuracy)) for s in listed]
-
-    @property
-    def listed(self) -> str:
-        """Returns header and rows as aligned text, with the description."""
-        lines = [self.header, *self.rows()]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-        return "\n".join([*texts, self.text])
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the scores for scores.json; undefined values are null."""
-        return {
-            "mode": self.mode,
-            "text": self.text,
-            "positive class": self.positive,
-            "training rows": self.training_rows,
-            "kept share of the majority class": self.keep,
-            "left out": list(self.left_out),
-            "mean": self._json(self.mean),
-            "best": {"classifier": self.best.name, **self._json(self.best)},
-            **({} if self.released is None else {RELEASED: self._json(self.released)}),
-            "classifiers": {score.name: {"fitted": score.fitted, **self._json(score)} for score in self.classifiers},
-        }
-
-    def _json(self, score: ClassifierScore) -> dict[str, Any]:
-        accuracy = dict(zip(self.classes, map(_rounded, score.accuracy), strict=True))
-        return {**dict(zip(self.metrics, map(_rounded, score.values), strict=True)), "accuracy": accuracy}
-
 
 Told = Callable[[ClassifierScore, tuple[str, ...], float], None]
 """Type of a callback (score, names of its values, share of work done)."""
@@ -225,8 +101,10 @@ def score_tables(
     if unknown := sorted({*(names or ())} - {*known}):
         raise DataError(f"Unknown classifier {', '.join(map(repr, unknown))}: choose among {', '.join(known)}.")
 
+    task = _Task(X, y, X_t, y_t, len(schema.classes), mode, chosen)
+
     def score(name: str) -> ClassifierScore:
-        return _best_of(name, X, y, X_t, y_t, len(schema.classes), mode, seed, chosen)
+        return _best_of(name, task, seed)
 
     metrics, done, scores = _metrics(mode, len(schema.classes)), 0.0, {}
     progress("classifiers", 0, len(asked))
@@ -288,32 +166,26 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _best_of(
-    name: str,
-    X: np.ndarray,
-    y: np.ndarray,
-    X_t: np.ndarray,
-    y_t: np.ndarray,
-    classes: int,
-    mode: str,
-    seed: int,
-    positive: int,
-) -> ClassifierScore:
+class _Task(NamedTuple):
+    """Rows and labels to train on and to test on, number of classes, mode, and index of the positive class."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_t: np.ndarray
+    y_t: np.ndarray
+    classes: int
+    mode: str
+    positive: int
+
+
+def _best_of(name: str, task: _Task, seed: int) -> ClassifierScore:
     """Returns the score of a classifier; in mode paper the better of two settings for each metric."""
-    plain = (False,) if mode == "honest" or not SETTINGS[name] else (False, True)
-    variants = [make_classifier(name, seed=seed, rows=len(X), plain=each) for each in plain]
-    tried = [_score_one(name, model, X, y, X_t, y_t, classes, mode, positive) for model in variants]
+    plain = (False,) if task.mode == "honest" or not SETTINGS[name] else (False, True)
+    variants = [make_classifier(name, seed=seed, rows=len(task.X), plain=each) for each in plain]
+    tried = [_score_one(name, model, task) for model in variants]
     best = max(tried, key=lambda score: score.values[0])
     values = tuple(map(float, np.max([score.values for score in tried], 0)))
     return ClassifierScore(name, values, best.accuracy, best.fitted)
-
-
-def _text(value: float) -> str:
-    return "not defined" if math.isnan(value) else f"{value:.3f}"
-
-
-def _rounded(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 4)
 
 
 def _check_mode(mode: str, keep: float) -> None:
@@ -369,23 +241,13 @@ def _metrics(mode: str, classes: int) -> tuple[str, ...]:
     return ("weighted F1", "macro ROC") if mode == "honest" else ("weighted F1",)
 
 
-def _score_one(
-    name: str,
-    model: object,
-    X: np.ndarray,
-    y: np.ndarray,
-    X_t: np.ndarray,
-    y_t: np.ndarray,
-    classes: int,
-    mode: str,
-    positive: int,
-) -> ClassifierScore:
+def _score_one(name: str, model: object, task: _Task) -> ClassifierScore:
     """Fits and scores one classifier."""
-    found = answers(model, X, y, X_t, classes)
-    scores, predicted = found or (None, np.full(len(X_t), np.bincount(y).argmax()))
-    if scores is None or mode == "paper":
-        scores = np.eye(classes)[predicted]
-    score = _score(name, scores, predicted, y_t, mode, positive)
+    found = answers(model, task.X, task.y, task.X_t, task.classes)
+    scores, predicted = found or (None, np.full(len(task.X_t), np.bincount(task.y).argmax()))
+    if scores is None or task.mode == "paper":
+        scores = np.eye(task.classes)[predicted]
+    score = _score(name, scores, predicted, task.y_t, task.mode, task.positive)
     return score if found is not None else replace(score, fitted=False)
 
 

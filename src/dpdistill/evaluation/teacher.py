@@ -16,7 +16,7 @@ from dpdistill.evaluation.chunks import CHUNK, Chunks, counted
 from dpdistill.evaluation.score import Score, TestSet, test_set
 from dpdistill.features.apply import along, encode, with_chain_rule
 from dpdistill.features.gamma_correction import GammaCorrected
-from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_arrays, read_object
+from dpdistill.folder.layout import CLASSIFIER, RECIPE, read_counts, read_object
 from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.method import Distilled, Progress, no_progress
@@ -209,8 +209,7 @@ def kernel_in(folder: str) -> tuple[Any, float] | None:
     if "kernel" not in fields:
         return None
     try:
-        counts = read_arrays(Path(folder) / CLASSIFIER).get("counts", ()) if fields.get("candidates") else ()
-        return implement(chosen_kernel(fields, counts)), fields.get("ridge", RIDGE)
+        return implement(chosen_kernel(fields, read_counts(Path(folder)))), fields.get("ridge", RIDGE)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"The kernel in {Path(folder) / RECIPE} cannot be used: {error}") from None
 

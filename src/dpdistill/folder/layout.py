@@ -167,6 +167,27 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return {name.removesuffix(".npy"): npz.read_member(path, archive, name) for name in names}
 
 
+def read_counts(folder: Path) -> np.ndarray:
+    """Returns the released counts of a recipe's candidates in classifier.npz, float64; none without a choice.
+
+    Raises:
+        DataError: a damaged file, or counts of another form.
+    """
+    counts = read_arrays(folder / CLASSIFIER).get("counts") if (folder / CLASSIFIER).exists() else None
+    return np.zeros(0) if counts is None else checked_counts(counts)
+
+
+def checked_counts(counts: np.ndarray) -> np.ndarray:
+    """Returns the released counts of candidates: two or more finite numbers, float64.
+
+    Raises:
+        DataError: counts of another form.
+    """
+    if counts.dtype != np.float64 or counts.ndim != 1 or len(counts) < 2 or not np.isfinite(counts).all():
+        raise DataError(f"Expected counts as two or more finite float64 numbers; got {counts.dtype} {counts.shape}.")
+    return np.array(counts)
+
+
 class Labelled(NamedTuple):
     """Labelled records of a .npz file.
 

@@ -24,8 +24,10 @@ from dpdistill.folder.layout import (
     SCORECARD,
     SYNTHETIC,
     TRAINING,
+    checked_counts,
     is_listed,
     read_arrays,
+    read_counts,
     read_labelled,
 )
 from dpdistill.folder.pictures import draw_grid, to_picture
@@ -144,7 +146,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
     if distilled.classifier is not None:
         contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
         if distilled.counts is not None:
-            contents[CLASSIFIER]["counts"] = _checked_counts(distilled.counts)
+            contents[CLASSIFIER]["counts"] = checked_counts(distilled.counts)
     if distilled.generator is not None:
         contents[GENERATOR] = distilled.generator.to_arrays()
     with writing(path):
@@ -207,7 +209,7 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         X, y, schema, arrays = read_labelled(path / SYNTHETIC)
         X, y = _in_unit(X, y, schema)
         targets, soft_labels = arrays.get("targets"), arrays.get("soft_labels")
-        classifier = training = counts = None
+        classifier = training = None
         if (path / TRAINING).exists():
             X_training, y_training, other, beside = read_labelled(path / TRAINING)
             soft_labels = beside.get("soft_labels")
@@ -215,10 +217,10 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
                 raise DataError(f"{show(path)} has a {TRAINING} that does not belong to its {SYNTHETIC}.")
             training = _in_unit(X_training, y_training, schema)
         if (path / CLASSIFIER).exists():
-            beside = read_arrays(path / CLASSIFIER)
-            classifier, counts = beside.get("classifier"), beside.get("counts")
+            classifier = read_arrays(path / CLASSIFIER).get("classifier")
             if classifier is None:
                 raise DataError(f"{show(path / CLASSIFIER)} has no array 'classifier'.")
+    counts = read_counts(path)
     if targets is not None:
         targets = _checked_columns("targets", targets, len(X), len(schema.classes))
     if soft_labels is not None:
@@ -226,9 +228,9 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         soft_labels = _checked_probabilities(soft_labels, rows, len(schema.classes))
     if classifier is not None:
         classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
-    if counts is not None:
-        counts = _checked_counts(counts)
-    return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels, counts=counts)
+    return Distilled(
+        X, y, schema, training, targets, classifier, soft_labels=soft_labels, counts=counts if len(counts) else None
+    )
 
 
 def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -274,13 +276,6 @@ def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -
     if not np.isfinite(M).all():
         raise DataError(f"Expected finite {name}; got NaN or infinity.")
     return M
-
-
-def _checked_counts(counts: np.ndarray) -> np.ndarray:
-    """Returns the released counts of candidates: two or more finite numbers, float64."""
-    if counts.dtype != np.float64 or counts.ndim != 1 or len(counts) < 2 or not np.isfinite(counts).all():
-        raise DataError(f"Expected counts as two or more finite float64 numbers; got {counts.dtype} {counts.shape}.")
-    return np.array(counts)
 
 
 def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray:

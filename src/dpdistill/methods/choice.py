@@ -47,11 +47,6 @@ class Candidates:
         """The norm b of one map's features."""
         return math.sqrt((1.0 - COUNT**2) / len(self.encoders))
 
-    def sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the numbers d_k of features of images of a shape."""
-        record = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
-        return tuple(jax.eval_shape(encoder, record).shape[1] for encoder in self.encoders)
-
 
 @dataclass(frozen=True)
 class RightlyNamedQuery:
@@ -110,6 +105,13 @@ class ChosenQuery(SoftmaxQuery):
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         return super().coefficients(params["W"], x * params["kept"].astype(x.dtype), y)
+
+
+@lru_cache(maxsize=16)
+def sizes_of(candidates: Candidates, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the numbers d_k of features of images of a shape."""
+    record = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
+    return tuple(jax.eval_shape(encoder, record).shape[1] for encoder in candidates.encoders)
 
 
 def parts_of(sizes: Sequence[int]) -> list[slice]:

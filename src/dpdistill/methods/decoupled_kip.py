@@ -17,11 +17,19 @@ from dpdistill.kernels import KERNELS
 from dpdistill.kernels.feature import FeatureKernel
 from dpdistill.kernels.ridge import centred, check_definite, cosine, one_hot, solve
 from dpdistill.method import Distilled, Method, Progress, no_progress
-from dpdistill.methods.choice import Candidates, ChosenQuery, RightlyNamedQuery, class_means, parts_of, public_mean
+from dpdistill.methods.choice import (
+    Candidates,
+    ChosenQuery,
+    RightlyNamedQuery,
+    class_means,
+    parts_of,
+    public_mean,
+    sizes_of,
+)
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
-from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.methods.softmax import SoftmaxQuery, step
 from dpdistill.methods.support import SMALL, start_support
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.public_images.pictures import draw_pictures
@@ -65,11 +73,9 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         W = np.zeros((d, len(schema.classes)))
         state = {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
         if self.candidates:
-            sizes = np.array(Candidates(self._encoders).sizes(schema.shape))
-            counts = np.zeros(len(sizes))
-            offset = np.zeros((len(sizes), W.shape[1]))
-            state |= {"round": state["round"] - 2, "sizes": sizes, "shape": np.array(schema.shape)}
-            return {**state, "M": W, "offset": offset, "counts": counts}
+            K = len(self.candidates)
+            state |= {"round": state["round"] - 2, "shape": np.array(schema.shape), "M": W}
+            return {**state, "offset": np.zeros((K, W.shape[1])), "counts": np.zeros(K)}
         return {**state, "round": state["round"] - 1, "B": np.zeros_like(W)} if self.means else state
 
     def ask(self, state: Any) -> tuple[Query, Any]:
@@ -87,18 +93,15 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         if state["round"] == -2:
             return ClassSumsQuery(1.0, W.shape[1], encoder), np.zeros(0)
         if state["round"] == -1:
-            sizes = tuple(map(int, state["sizes"]))
-            return RightlyNamedQuery(sizes, encoder), {name: state[name] for name in ("M", "offset")}
-        kept = np.zeros(len(W))
-        kept[self._part(state)] = 1.0
-        most = int(max(state["sizes"]))
-        return ChosenQuery(self.clip_norm, W.shape[1], encoder, most=most), {"W": W, "kept": kept}
+            return RightlyNamedQuery(self._sizes(state), encoder), {name: state[name] for name in ("M", "offset")}
+        query = ChosenQuery(self.clip_norm, W.shape[1], encoder, most=max(self._sizes(state)))
+        return query, {"W": W, "kept": self._kept(state)[:, 0]}
 
     def tell(self, state: Any, release: Release) -> Any:
         after = {**state, "round": state["round"] + 1}
         if self.candidates and state["round"] == -2:
-            public = public_mean(Candidates(self._encoders), tuple(map(int, state["shape"])))
-            return {**after, **class_means(release.value.reshape(state["W"].shape), public, state["sizes"])}
+            public = public_mean(self._encoder, _shape(state))
+            return {**after, **class_means(release.value.reshape(state["W"].shape), public, self._sizes(state))}
         if self.candidates and state["round"] == -1:
             return {**after, "counts": release.value.reshape(-1) * math.sqrt(len(self.candidates))}
         if state["round"] < 0:
@@ -106,24 +109,29 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
             return {**after, "B": common_directions(sums)}
         G = release.value.reshape(state["W"].shape)
         if self.candidates:  # other candidates' numbers are noise alone
-            G, whole = np.zeros_like(G), G
-            G[self._part(state)] = whole[self._part(state)]
-        velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
-        rate = self.step * 0.5 * (1.0 + math.cos(math.pi * int(state["round"]) / self.rounds))
-        return {**after, "W": state["W"] - rate * velocity, "velocity": velocity}
-
-    @property
-    def _encoders(self) -> tuple[Any, ...]:
-        return tuple(_feature_kernel(name).encoder for name in self.candidates)
+            G = G * self._kept(state)
+        return {**after, **step(state, G, int(state["round"]), self.rounds, self.momentum, self.step)}
 
     @property
     def _encoder(self) -> Any:
         """Returns the features that the rounds read: the kernel's, or those of all candidates."""
-        return Candidates(self._encoders) if self.candidates else self.kernel.encoder
+        if not self.candidates:
+            return self.kernel.encoder
+        return Candidates(tuple(_feature_kernel(name).encoder for name in self.candidates))
+
+    def _sizes(self, state: Any) -> tuple[int, ...]:
+        """Returns the numbers of features of the candidates."""
+        return sizes_of(self._encoder, _shape(state))
 
     def _part(self, state: Any) -> slice:
         """Returns the places of the chosen candidate's features."""
-        return parts_of(state["sizes"])[recipe.chosen(state["counts"])]
+        return parts_of(self._sizes(state))[recipe.chosen(state["counts"])]
+
+    def _kept(self, state: Any) -> np.ndarray:
+        """Returns (D, 1): 1 for features of the chosen candidate and 0 for others."""
+        kept = np.zeros((len(state["W"]), 1))
+        kept[self._part(state)] = 1.0
+        return kept
 
     def kernel_of(self, state: Any) -> FeatureKernel:
         """Returns the kernel, or the candidate that the releases chose."""
@@ -147,10 +155,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
 
     def classifier(self, state: Any) -> np.ndarray:
         """Returns the classifier on the kernel's features, (d, classes), centred over the classes."""
-        if self.candidates:
-            W = state["W"][self._part(state)]
-            return (W - W.mean(1, keepdims=True)).astype(np.float32)
-        W = state["W"] - state["B"] @ (state["B"].T @ state["W"]) if self.means else state["W"]
+        W = state["W"][self._part(state)] if self.candidates else state["W"]
+        W = W - state["B"] @ (state["B"].T @ W) if self.means else W
         return (W - W.mean(1, keepdims=True)).astype(np.float32)
 
     def pull(self, state: object, schema: Schema) -> Pull:
@@ -166,6 +172,10 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
             return pull_back(by_feature)
 
         return through_tiles(pull, self.expand)
+
+
+def _shape(state: Any) -> tuple[int, ...]:
+    return tuple(map(int, state["shape"]))
 
 
 def _feature_kernel(name: str) -> FeatureKernel:

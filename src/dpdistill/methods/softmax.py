@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from dpdistill.features.eight_bits import unit_of
@@ -67,6 +69,24 @@ class SoftmaxQuery:
     def weighted_sum(self, params: object, coefficients: tuple[Array, Array], w: Array) -> Array:
         X, residuals = coefficients[0], coefficients[1].astype(jnp.float64)
         return _by_columns((w[:, None] * residuals).T, X).T
+
+
+def step(state: dict[str, Any], G: np.ndarray, t: int, rounds: int, momentum: float, size: float) -> dict[str, Any]:
+    """Returns classifier and velocity after a released gradient: post-processing.
+
+        velocity <- momentum velocity + G / ||G||,   W <- W - size (1 + cos(pi t / rounds)) / 2 velocity
+
+    Args:
+        state: "W" and "velocity", (d, classes).
+        G: the released gradient, (d, classes).
+        t: number of earlier gradients.
+        rounds: number of all gradients.
+        momentum: of the steps.
+        size: norm of the first step.
+    """
+    velocity = momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
+    rate = size * 0.5 * (1.0 + math.cos(math.pi * t / rounds))
+    return {"W": state["W"] - rate * velocity, "velocity": velocity}
 
 
 def read(x: Array, dtype: Any) -> Array:

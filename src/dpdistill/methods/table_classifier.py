@@ -22,7 +22,7 @@ from dpdistill.methods.row_labels import (
     labelled,
     row_features,
 )
-from dpdistill.methods.softmax import SoftmaxQuery
+from dpdistill.methods.softmax import SoftmaxQuery, step
 from dpdistill.query import Query, Release
 from dpdistill.recipe.methods import table_classifier as recipe
 from dpdistill.recipe.parts import implement
@@ -101,9 +101,7 @@ class TableClassifier(recipe.TableClassifier, Method):
         G = release.value.reshape(state["W"].shape)
         if t == 0:
             return {**state, "sums": G, "stddev": np.float64(release.stddev)}
-        velocity = self.momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
-        rate = self._step(state, release) * 0.5 * (1.0 + math.cos(math.pi * (t - 1) / self.rounds))
-        return {**state, "W": state["W"] - rate * velocity, "velocity": velocity}
+        return {**state, **step(state, G, t - 1, self.rounds, self.momentum, self._step(state, release))}
 
     def _step(self, state: Any, release: Release) -> float:
         """Returns the norm of the first step; without noise the largest one."""

@@ -275,7 +275,8 @@ def train_classifier(
     for after in _steps(start, training):
         done, trained = done + 1, after
         after_step(done, start.steps)
-    after_step(done, done)
+    if done < start.steps:
+        after_step(done, done)
     return trained
 
 
@@ -346,7 +347,8 @@ def _in_one_loop(start: _Start, training: Training, after_step: AfterStep) -> Cl
             params, opt_state, t, until, start.key, start.lesson, training, start.size, start.steps
         )
         after_step(until, start.steps)
-    after_step(until, until)
+    if until < start.steps:
+        after_step(until, until)
     return Classifier(training.network, params)
 
 

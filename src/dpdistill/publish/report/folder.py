@@ -11,13 +11,13 @@ import numpy as np
 from dpdistill.certificate.earlier import in_this_format
 from dpdistill.folder.layout import (
     CERTIFICATE,
-    CLASSIFIER,
     IMAGES,
     RECIPE,
     SCORES,
     SYNTHETIC,
     TRAINING,
     read_arrays,
+    read_counts,
     read_json,
     read_labelled,
     read_object,
@@ -79,6 +79,5 @@ def read_folder(folder: Path | str) -> Folder:
     X, y, schema, arrays = read_labelled(folder / SYNTHETIC)
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
     trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays
-    counts = read_arrays(folder / CLASSIFIER).get("counts", ()) if (folder / CLASSIFIER).exists() else ()
     digest, soft = sha256(folder / CERTIFICATE), "soft_labels" in trained_on
-    return Folder(X, y, schema, certificate, recipe, scores, soft, digest, tuple(float(count) for count in counts))
+    return Folder(X, y, schema, certificate, recipe, scores, soft, digest, tuple(read_counts(folder).tolist()))
