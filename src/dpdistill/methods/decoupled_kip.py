@@ -29,7 +29,7 @@ from dpdistill.methods.choice import (
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
-from dpdistill.methods.softmax import SoftmaxQuery, step
+from dpdistill.methods.softmax import SoftmaxQuery, bounded, step
 from dpdistill.methods.support import SMALL, start_support
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
 from dpdistill.public_images.pictures import draw_pictures
@@ -44,6 +44,7 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
     """Releases a classifier once, then fits kernel inducing points as post-processing, for any number of steps.
 
         stage 1   G_t = sum_i clip((p_i - y_i) phi_i^T) + noise,   W <- W - step_t momentum(G_t / ||G_t||),   full batch
+                  step_t is at most `step`, and shorter where it would add much noise to each weight
         stage 2   min over X_s of  (1 - cos(V, W)) + probes (1 - cos(F V, F W)),
                   V = Phi_s^T (K_ss + ridge tr(K_ss) / m I)^-1 y_s,   F the features of generated images
 
@@ -110,7 +111,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         G = release.value.reshape(state["W"].shape)
         if self.candidates:  # other candidates' numbers are noise alone
             G = G * self._kept(state)
-        return {**after, **step(state, G, int(state["round"]), self.rounds, self.momentum, self.step)}
+        size = bounded(self.step, G, release.stddev)
+        return {**after, **step(state, G, int(state["round"]), self.rounds, self.momentum, size)}
 
     @property
     def _encoder(self) -> Any:

@@ -16,6 +16,8 @@ from dpdistill.query import MOST_ROWS
 
 ROUNDING = 2.0**-53
 COLUMNS = 512
+NOISE = 0.07
+"""Largest standard deviation of a step's noise per weight."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,22 @@ def step(state: dict[str, Any], G: np.ndarray, t: int, rounds: int, momentum: fl
     velocity = momentum * state["velocity"] + G / max(float(np.linalg.norm(G)), 1e-300)
     rate = size * 0.5 * (1.0 + math.cos(math.pi * t / rounds))
     return {"W": state["W"] - rate * velocity, "velocity": velocity}
+
+
+def bounded(size: float, G: np.ndarray, stddev: float) -> float:
+    """Returns the norm of a step along a released gradient: at most `size`, and with at most NOISE per weight.
+
+        min(size, NOISE ||G|| / stddev)
+
+    A gradient of little more than noise has the norm stddev sqrt(d classes). Few features or classes then allow small
+    steps only: noise in the weights adds up, and would exceed what the features of a record tell.
+
+    Args:
+        size: largest norm.
+        G: the released gradient, (d, classes).
+        stddev: standard deviation of its noise per coordinate; 0.0 without noise.
+    """
+    return min(size, NOISE * float(np.linalg.norm(G)) / stddev) if stddev else size
 
 
 def read(x: Array, dtype: Any) -> Array:

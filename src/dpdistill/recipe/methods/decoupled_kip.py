@@ -20,7 +20,7 @@ class DecoupledKIP(Recipe):
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
     clip_norm: float = release_field(0.1, "L2 bound of one record's gradient; features have norm 1", gt=0)
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", gt=0)
+    step: float = release_field(14.0, "largest norm of a step of the classifier, decayed by a cosine", gt=0)
     means: float = release_field(
         0.0, "share of the budget for the classes' means, whose directions count less; 0: none", ge=0, lt=1
     )

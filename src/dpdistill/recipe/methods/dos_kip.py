@@ -22,7 +22,7 @@ class DOSKIP(Recipe):
     share: float = release_field(0.5, "share of the budget for the classifier", gt=0, lt=1)
     kernel: FeatureKernel = release_field(FeatureKernel(WhiteScatterNet()), "a kernel of fixed features, by name")
     rounds: int = release_field(60, "full-batch gradients of the classifier", ge=1)
-    step: float = release_field(14.0, "norm of a step of the classifier's logits, decayed by a cosine", gt=0)
+    step: float = release_field(14.0, "largest norm of a step of the classifier, decayed by a cosine", gt=0)
     means: float = release_field(0.0, "part of the classifier's share for class means of features; 0: none", ge=0, lt=1)
     candidates: tuple[FeatureKernelName, ...] = release_field(
         (), "kernels of which two releases choose one, instead of `kernel`; none: no choice"
