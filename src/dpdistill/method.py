@@ -54,6 +54,8 @@ class Distilled:
         generator: the generator of the records, if it can make more at no further cost.
         counts: released numbers of records that each candidate of the recipe names rightly, (candidates,), float64; the
             kernel is that of the largest number.
+        accuracy: released numbers of records and of those that the classifier misses, and the standard deviations of
+            the noise of both: a row per class and one for all together, (classes + 1, 4), float64.
     """
 
     X: np.ndarray
@@ -66,6 +68,7 @@ class Distilled:
     soft_labels: np.ndarray | None = None
     generator: Any = None
     counts: np.ndarray | None = None
+    accuracy: np.ndarray | None = None
 
     @property
     def train_set(self) -> tuple[np.ndarray, np.ndarray]:

@@ -104,6 +104,9 @@ def _say_result(path: Path, result: Any) -> None:
     say(f"{path}: epsilon = {b.epsilon:.10g} at delta = {b.delta:.10g} ({b.adjacency}).")
     if b.unit is not None:
         _say_unit(result.schedule)
+    if result.accuracy is not None:
+        say(f"The released classifier names {result.accuracy} of the records rightly; epsilon covers this statement.")
+        give(accuracy=result.accuracy._asdict())
     kept = f"keep {result.run_dir.name} to yourself" if result.run_dir else "its releases had been paid for"
     say(f"{path.name} may be shared; {kept}.")
 

@@ -75,9 +75,9 @@ def check_contents(
     if training:
         yield _archive(folder, TRAINING, distilled, ("soft_labels",))
     if CLASSIFIER in listed:
-        arrays = {"classifier": distilled.classifier, "counts": distilled.counts}
+        arrays = {name: getattr(distilled, name) for name in ("classifier", "counts", "accuracy")}
         yield _named_arrays(folder, CLASSIFIER, {name: array for name, array in arrays.items() if array is not None})
-        yield from _choice(folder, distilled)
+        yield from _released(folder, distilled)
     if MODEL in listed:
         yield _model(folder, distilled, is_model)
     if GENERATOR in listed:
@@ -89,13 +89,17 @@ def check_contents(
     yield from (_table(folder, distilled) if table else _pictures(folder, distilled))
 
 
-def _choice(folder: Path, distilled: Distilled) -> Iterator[Content]:
-    """Checks that there is one released count for each candidate of the recipe, and none without candidates."""
+def _released(folder: Path, distilled: Distilled) -> Iterator[Content]:
+    """Checks that there is one released count for each candidate of the recipe, and an accuracy if it releases one."""
     fields = read_object(folder / RECIPE).get("fields")
     candidates = fields.get("candidates") or [] if isinstance(fields, dict) else []
     counts = 0 if distilled.counts is None else len(distilled.counts)
     if counts != len(candidates):
         yield Content(CLASSIFIER, f"{CLASSIFIER} has {counts} counts for the {len(candidates)} candidates of {RECIPE}")
+    stated = bool(fields.get("accuracy")) if isinstance(fields, dict) else False
+    if stated != (distilled.accuracy is not None):
+        has = "an accuracy" if distilled.accuracy is not None else "no accuracy"
+        yield Content(CLASSIFIER, f"{CLASSIFIER} has {has}, unlike {RECIPE}")
 
 
 def _list_of(names: set[str], listed: Collection[str]) -> Iterator[Content]:

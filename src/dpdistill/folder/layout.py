@@ -188,6 +188,31 @@ def checked_counts(counts: np.ndarray) -> np.ndarray:
     return np.array(counts)
 
 
+def read_accuracy(folder: Path, classes: int) -> np.ndarray | None:
+    """Returns the released accuracy in classifier.npz, (classes + 1, 4), float64; None if there is none.
+
+    Raises:
+        DataError: a damaged file, or an accuracy of another form.
+    """
+    found = read_arrays(folder / CLASSIFIER).get("accuracy") if (folder / CLASSIFIER).exists() else None
+    return None if found is None else checked_accuracy(found, classes)
+
+
+def checked_accuracy(accuracy: np.ndarray, classes: int) -> np.ndarray:
+    """Returns a released accuracy: finite numbers, a row per class and one for all, float64.
+
+    Raises:
+        DataError: an accuracy of another form.
+    """
+    shape = (classes + 1, 4)
+    if accuracy.dtype != np.float64 or accuracy.shape != shape or not np.isfinite(accuracy).all():
+        got = f"{accuracy.dtype} {accuracy.shape}"
+        raise DataError(f"Expected accuracy of finite float64 numbers, shape {shape}; got {got}.")
+    if (accuracy[:, 2:] < 0).any():
+        raise DataError("Expected deviations >= 0 of the noise in accuracy; found one below 0.")
+    return np.array(accuracy)
+
+
 class Labelled(NamedTuple):
     """Labelled records of a .npz file.
 

@@ -24,8 +24,10 @@ from dpdistill.folder.layout import (
     SCORECARD,
     SYNTHETIC,
     TRAINING,
+    checked_accuracy,
     checked_counts,
     is_listed,
+    read_accuracy,
     read_arrays,
     read_counts,
     read_labelled,
@@ -147,6 +149,8 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
         contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
         if distilled.counts is not None:
             contents[CLASSIFIER]["counts"] = checked_counts(distilled.counts)
+        if distilled.accuracy is not None:
+            contents[CLASSIFIER]["accuracy"] = checked_accuracy(distilled.accuracy, classes)
     if distilled.generator is not None:
         contents[GENERATOR] = distilled.generator.to_arrays()
     with writing(path):
@@ -220,7 +224,7 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
             classifier = read_arrays(path / CLASSIFIER).get("classifier")
             if classifier is None:
                 raise DataError(f"{show(path / CLASSIFIER)} has no array 'classifier'.")
-    counts = read_counts(path)
+    counts, accuracy = read_counts(path), read_accuracy(path, len(schema.classes))
     if targets is not None:
         targets = _checked_columns("targets", targets, len(X), len(schema.classes))
     if soft_labels is not None:
@@ -228,9 +232,8 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         soft_labels = _checked_probabilities(soft_labels, rows, len(schema.classes))
     if classifier is not None:
         classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
-    return Distilled(
-        X, y, schema, training, targets, classifier, soft_labels=soft_labels, counts=counts if len(counts) else None
-    )
+    released = {"counts": counts if len(counts) else None, "accuracy": accuracy}
+    return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels, **released)
 
 
 def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:

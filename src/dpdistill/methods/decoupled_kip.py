@@ -29,6 +29,7 @@ from dpdistill.methods.choice import (
 from dpdistill.methods.class_means import ClassSumsQuery, LessMeansQuery, common_directions
 from dpdistill.methods.descent import Descent, Pull
 from dpdistill.methods.matching import labels
+from dpdistill.methods.released_accuracy import AccuracyQuery, accuracy_table
 from dpdistill.methods.softmax import SoftmaxQuery, bounded, step
 from dpdistill.methods.support import SMALL, start_support
 from dpdistill.methods.tiles import check_tiles, through_tiles, tiles
@@ -60,8 +61,10 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
     features, and one of the number of records whose class these means name, for each candidate.
     The gradients then use the candidate of the largest number.
 
-    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove), with means > 0 one of sensitivity 1, and
-    with candidates two of sensitivity 1, calibrated together; stage 2 is post-processing.
+    With accuracy > 0 that share of the budget releases, last, how many records of each class the classifier misses.
+
+    Guarantee: stage 1 is rounds releases of sensitivity C (add-or-remove), calibrated together with one of sensitivity
+    1 for means > 0, two for candidates, and one for accuracy > 0; stage 2 is post-processing.
     Source: ours; the classifier as in Tramer & Boneh, 2021 (Differentially private learning needs better features).
     """
 
@@ -73,6 +76,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         d = jax.eval_shape(self._encoder, record).shape[1]
         W = np.zeros((d, len(schema.classes)))
         state = {"key": np.asarray(jax.random.key_data(key)), "round": np.zeros((), np.int64), "W": W, "velocity": W}
+        if self.accuracy:
+            state["accuracy"] = np.zeros((W.shape[1] + 1, 4))
         if self.candidates:
             K = len(self.candidates)
             state |= {"round": state["round"] - 2, "shape": np.array(schema.shape), "M": W}
@@ -81,6 +86,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         W, encoder = state["W"], EightBits(self._encoder)
+        if state["round"] == self.rounds:
+            return AccuracyQuery(W.shape[1], encoder), self._on_all_features(state)
         if self.candidates:
             return self._ask_among_candidates(state, encoder)
         if not self.means:
@@ -100,6 +107,8 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
 
     def tell(self, state: Any, release: Release) -> Any:
         after = {**state, "round": state["round"] + 1}
+        if state["round"] == self.rounds:
+            return {**after, "accuracy": accuracy_table(release, state["W"].shape[1])}
         if self.candidates and state["round"] == -2:
             public = public_mean(self._encoder, _shape(state))
             return {**after, **class_means(release.value.reshape(state["W"].shape), public, self._sizes(state))}
@@ -153,13 +162,20 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
         beside = {"classifier": self.classifier(state), "encoder": self.kernel_of(state).encoder}
         if self.candidates:
             beside["counts"] = np.asarray(state["counts"], np.float64)
+        if self.accuracy:
+            beside["accuracy"] = np.asarray(state["accuracy"], np.float64)
         return Distilled(X, y, schema, tiles(X, y, self.expand), **beside)
 
     def classifier(self, state: Any) -> np.ndarray:
         """Returns the classifier on the kernel's features, (d, classes), centred over the classes."""
-        W = state["W"][self._part(state)] if self.candidates else state["W"]
-        W = W - state["B"] @ (state["B"].T @ W) if self.means else W
+        W = self._on_all_features(state)
+        W = W[self._part(state)] if self.candidates else W
         return (W - W.mean(1, keepdims=True)).astype(np.float32)
+
+    def _on_all_features(self, state: Any) -> np.ndarray:
+        """Returns the classifier on the features that the rounds read; 0 for those of candidates not chosen."""
+        W = state["W"]
+        return W - state["B"] @ (state["B"].T @ W) if self.means else W
 
     def pull(self, state: object, schema: Schema) -> Pull:
         """Towards a support set, the tiles of the images, whose kernel ridge regression is the released classifier."""

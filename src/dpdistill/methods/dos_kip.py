@@ -85,7 +85,7 @@ class DOSKIP(recipe.DOSKIP, Method):
         }
 
     def _part(self, state: Any) -> str:
-        return "classifier" if int(state["classifier"]["round"]) < self.rounds else "signals"
+        return "classifier" if int(state["classifier"]["round"]) < self.classifier.last_round else "signals"
 
     def ask(self, state: Any) -> tuple[Query, Any]:
         part = self._part(state)

@@ -23,6 +23,13 @@ def first_stage(share: float, rounds: int, sampling_prob: float, shares: float |
     return Stage(1, 1.0, sampling_prob * math.sqrt(rounds * share / left))
 
 
+def last_stage(share: float, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Returns one full-batch round with a share of the budget after other stages; none for a share of 0."""
+    if not share:
+        return ()
+    return (Stage(1, weight=math.sqrt(cost_of(stages) * share / (1.0 - share))),)
+
+
 def choice_stages(share: float, rounds: int) -> tuple[Stage, Stage]:
     """Returns two full-batch rounds that choose a kernel for a share of the budget, before `rounds` full-batch rounds.
 

@@ -25,6 +25,7 @@ from dpdistill.method import Distilled
 from dpdistill.methods.support import classifier_scores
 from dpdistill.publish.export import write_documents
 from dpdistill.publish.report import write_report
+from dpdistill.recipe.released_accuracy import Accuracy, accuracy_of
 from dpdistill.run import output_folder
 from dpdistill.run.payment import Payment, told
 from dpdistill.schema import DataError, Schema
@@ -86,6 +87,15 @@ class Result:
     def epsilon(self) -> float:
         """Returns the spent epsilon at the budget's delta; infinite without a guarantee."""
         return float("inf") if self.schedule is None else self.schedule.epsilon()
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """Returns the released accuracy of the classifier on the private records, in percent, which epsilon covers.
+
+        None if the recipe releases none (`accuracy` of the method), or if the noise exceeds the number of records.
+        """
+        table = self.distilled.accuracy
+        return None if table is None else accuracy_of(table[-1])
 
     def teacher(self, X: np.ndarray) -> np.ndarray:
         """Returns the released classifier's scores for any records, from which other models can learn.

@@ -85,6 +85,7 @@ def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None =
         table=isinstance(folder.schema, TableSchema),
         schema=folder.schema,
         facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
+        accuracy=recipe.accuracy(folder),
         references=recipe.references(folder.recipe),
         values=records.values,
         folder=folder,

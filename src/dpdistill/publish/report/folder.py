@@ -16,6 +16,7 @@ from dpdistill.folder.layout import (
     SCORES,
     SYNTHETIC,
     TRAINING,
+    read_accuracy,
     read_arrays,
     read_counts,
     read_json,
@@ -41,6 +42,7 @@ class Folder:
         soft_labels: whether the records that networks are trained on have soft labels in addition to y.
         digest: SHA-256 of certificate.json; empty if unknown.
         counts: released counts by which the kernel was chosen among the recipe's candidates; empty without a choice.
+        accuracy: released accuracy of the classifier, as in `Distilled`; None without one.
     """
 
     X: np.ndarray
@@ -52,6 +54,7 @@ class Folder:
     soft_labels: bool = False
     digest: str = ""
     counts: tuple[float, ...] = ()
+    accuracy: np.ndarray | None = None
 
     def has(self, name: str) -> bool:
         """Returns whether the certificate lists a file of that name."""
@@ -80,4 +83,5 @@ def read_folder(folder: Path | str) -> Folder:
     scores = read_json(folder / SCORES) if (folder / SCORES).exists() else None
     trained_on = read_arrays(folder / TRAINING) if (folder / TRAINING).exists() else arrays
     digest, soft = sha256(folder / CERTIFICATE), "soft_labels" in trained_on
-    return Folder(X, y, schema, certificate, recipe, scores, soft, digest, tuple(read_counts(folder).tolist()))
+    counts, accuracy = tuple(read_counts(folder).tolist()), read_accuracy(folder, len(schema.classes))
+    return Folder(X, y, schema, certificate, recipe, scores, soft, digest, counts, accuracy)

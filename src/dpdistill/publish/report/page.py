@@ -70,6 +70,7 @@ def render_report(folder: Folder, title: str | None = None) -> str:
         facts=recipe.facts(folder.recipe, folder.counts),
         fields=recipe.fields(folder.recipe, isinstance(schema, TableSchema)),
         references=recipe.references(folder.recipe),
+        accuracy=recipe.accuracy(folder),
         scores=None if folder.scores is None else list(recipe.scores(folder.scores)),
         files=[(name, value) for name, value in files if not name.startswith("images/")],
         pictures=[(name, value) for name, value in files if name.startswith("images/")],

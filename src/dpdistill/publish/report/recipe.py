@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpdistill.publish.report import words
+from dpdistill.publish.report.folder import Folder
 from dpdistill.publish.report.guarantee import mapping
 from dpdistill.recipe.build import fields_of, is_method
 from dpdistill.recipe.methods.decoupled_kip import chosen
+from dpdistill.recipe.released_accuracy import accuracy_of
 
 
 def facts(recipe: Mapping[str, Any], counts: Sequence[float] = ()) -> list[tuple[str, Any]]:
@@ -25,6 +27,17 @@ def facts(recipe: Mapping[str, Any], counts: Sequence[float] = ()) -> list[tuple
     return found
 
 
+def accuracy(folder: Folder) -> list[tuple[str, str]]:
+    """Returns the released accuracy of all records and of each class in words; empty without one."""
+    if folder.accuracy is None:
+        return []
+    *classes, together = (accuracy_of(row) for row in folder.accuracy)
+    named = zip(folder.schema.classes, classes, strict=True)
+    return [(name, str(found or HIDDEN)) for name, found in (("all records", together), *named)]
+
+
+HIDDEN = "hidden by the noise"
+"""Text for an accuracy whose noise exceeds the number of records."""
 OF_IMAGES = {"architecture"}
 """Fields that do not apply to a table: its generator is always dense."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from dpdistill.query import Stage
 from dpdistill.recipe.features import WhiteScatterNet
 from dpdistill.recipe.fields import Recipe, finish_field, release_field
 from dpdistill.recipe.kernels import FeatureKernel, FeatureKernelName
-from dpdistill.recipe.stages import choice_stages
+from dpdistill.recipe.stages import choice_stages, first_stage, last_stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +27,9 @@ class DecoupledKIP(Recipe):
         (), "kernels of which two releases choose one, instead of `kernel`; none: no choice"
     )
     choice: float = release_field(0.15, "share of the budget for this choice", gt=0, lt=1)
+    accuracy: float = release_field(
+        0.0, "share of the budget for the classifier's accuracy on the records, which is released; 0: none", ge=0, lt=1
+    )
     momentum: float = release_field(0.9, "of the classifier's steps", ge=0, lt=1)
     per_class: int = finish_field(10, "synthetic records a class", ge=1)
     expand: int = finish_field(1, "PEA: every image stands for expand x expand tiles; 1 is off", ge=1)
@@ -48,7 +50,7 @@ class DecoupledKIP(Recipe):
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
     linear = True
-    later = ("candidates", "choice")
+    later = ("candidates", "choice", "accuracy")
     code = "dpdistill.methods.decoupled_kip"
 
     def __post_init__(self) -> None:
@@ -56,16 +58,24 @@ class DecoupledKIP(Recipe):
         check_candidates(self.candidates, self.means)
 
     def plan(self) -> tuple[Stage, ...]:
-        gradients = Stage(self.rounds)
+        stages = (*self._stages_before, Stage(self.rounds))
+        return *stages, *last_stage(self.accuracy, stages)
+
+    @property
+    def _stages_before(self) -> tuple[Stage, ...]:
+        """Stages before the gradients."""
         if self.candidates:
-            return *choice_stages(self.choice, self.rounds), gradients
-        if not self.means:
-            return (gradients,)
-        return Stage(1, weight=math.sqrt(self.rounds * self.means / (1.0 - self.means))), gradients
+            return choice_stages(self.choice, self.rounds)
+        return (first_stage(self.means, self.rounds, 1.0),) if self.means else ()
 
     @property
     def main_stage(self) -> int:
-        return len(self.plan()) - 1
+        return len(self._stages_before)
+
+    @property
+    def last_round(self) -> int:
+        """Round after the last one; the first gradient is round 0."""
+        return self.rounds + (self.accuracy > 0)
 
 
 def check_candidates(candidates: tuple[str, ...], means: float) -> None:

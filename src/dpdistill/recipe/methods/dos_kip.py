@@ -28,6 +28,9 @@ class DOSKIP(Recipe):
         (), "kernels of which two releases choose one, instead of `kernel`; none: no choice"
     )
     choice: float = release_field(0.15, "part of the classifier's share for this choice", gt=0, lt=1)
+    accuracy: float = release_field(
+        0.0, "part of the classifier's share for its accuracy on the records, which is released; 0: none", ge=0, lt=1
+    )
     networks: int = release_field(75, "networks; one signal each, released once", ge=1)
     taught: int = release_field(0, "number of networks that first learn from the classifier; 0: none", ge=0)
     pictures: int = release_field(16_000, "procedurally generated images for this learning", ge=1)
@@ -58,7 +61,7 @@ class DOSKIP(Recipe):
         "step on the test sets of MNIST and CIFAR-10"
     )
     linear = True
-    later = ("candidates", "choice")
+    later = ("candidates", "choice", "accuracy")
     code = "dpdistill.methods.dos_kip"
 
     @property
@@ -69,7 +72,7 @@ class DOSKIP(Recipe):
     @property
     def classifier(self) -> DecoupledKIP:
         """Recipe of the part that kernels learn from."""
-        shared = ("kernel", "rounds", "step", "means", "candidates", "choice")
+        shared = ("kernel", "rounds", "step", "means", "candidates", "choice", "accuracy")
         return DecoupledKIP(**{name: getattr(self, name) for name in shared})
 
     def __post_init__(self) -> None:
