@@ -86,7 +86,15 @@ def test_evaluate_prints_the_scores_and_keeps_them_only_if_asked(shared, monkeyp
             "nets": 2,
             "training": "plateau",
             "KRR accuracy, %": {"scatternet, ridge 0.001": round(regression.mean, 2)},
+            "recall by class, %": {
+                name: {k: round(recall, 2) for k, recall in score.recalls.items()}
+                for name, score in (
+                    ("ConvNet (width 4) accuracy, %", expected),
+                    ("scatternet, ridge 0.001", regression),
+                )
+            },
         }
+        assert len(regression.recalls) == 10
         page = (shared / "report.html").read_text()
         assert f"{mean} ± {std}" in page
         assert re.search(rf"scatternet, ridge 0.001</th><td>{round(regression.mean, 2):g}<", page)

@@ -24,7 +24,7 @@ from dpdistill.evaluation import (
     score_pixels,
     training_for,
 )
-from dpdistill.evaluation.score import accuracy, scaled
+from dpdistill.evaluation.score import named_by, scaled
 from dpdistill.networks import training
 from dpdistill.networks.convnet import embed_convnet
 from dpdistill.networks.network import ConvNet
@@ -36,6 +36,10 @@ from dpdistill.storage.test_set import check_test_set
 TINY = Training(epochs=30, learning_rate=0.05, schedule="cosine", network=ConvNet(width=4), strategies=("crop",))
 TOY = toy_records(12, seed=1)
 ONE_HOT = np.eye(3, dtype=np.float32)[TOY.y]
+
+
+def accuracy(net, X, y, **how):
+    return np.mean(named_by(net, X, **how) == y)
 
 
 def fresh(seed):
@@ -132,6 +136,15 @@ class TestScore:
         assert Score((90.0,)).std == 0.0
         assert str(Score((90.0, 92.0, 97.0))) == "93.00 ± 3.61 %"
         assert str(Score((90.0,))) == "90.00 %"
+
+    def test_uneven_classes_show_the_rare_one(self):
+        y = np.repeat([0, 2], [80, 20])
+        named = [np.where(np.arange(100) < 95, 0, 2), np.where(np.arange(100) < 85, 0, 2)]
+        score = Score.of(named, y, ("common", "absent", "rare"))
+        assert score.accuracies == pytest.approx((85.0, 95.0))
+        assert score.recalls == pytest.approx({"common": 100.0, "rare": 50.0})
+        assert str(score) == "90.00 ± 7.07 %, balanced 75.00 %, lowest recall 50.00 % of 'rare'"
+        assert str(Score.of(named, np.repeat([0, 2], [60, 40]), ("a", "b", "c"))) == "70.00 ± 7.07 %"
 
     def test_of_nets_on_a_test_set(self):
         told = []

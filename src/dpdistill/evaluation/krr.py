@@ -63,7 +63,7 @@ def score_krr(
     K_ss = np.concatenate([tell(_rows(kernel, part, X)[:rows]) for part, rows in support]).astype(np.float64)
     alpha = _solve((K_ss + K_ss.T) / 2, _targets(y, schema, targets), ridge)
     scores = np.concatenate([tell(_rows(kernel, part, X)[:rows]) @ alpha for part, rows in queried])
-    return Score((100.0 * float((scores.argmax(1) == y_t).mean()),))
+    return Score.of([scores.argmax(1)], y_t, schema.classes)
 
 
 def fit_krr(

@@ -35,4 +35,4 @@ def score_pixels(
         found = answers(model, X.reshape(len(X), -1), y, X_test.reshape(len(X_test), -1), len(schema.classes))
     if found is None:
         raise DataError(f"The classifier {name} cannot be fitted to these records.")
-    return Score((100.0 * float((found[1] == y_test).mean()),))
+    return Score.of([found[1]], y_test, schema.classes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from dpdistill.storage.records import Records
 from dpdistill.storage.test_set import check_test_set
 
 TRAININGS: dict[str, Training] = dict(zip(choices.TRAININGS, (PLATEAU, QUICK, MIXUP, MUON, PAPER, LARGE), strict=True))
+UNEVEN = 3.0
 MANY = 20_000
 """Number of records above which the default training is that of large sets: PLATEAU would make too few passes."""
 
@@ -41,9 +42,31 @@ def training_for(records: int, name: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracies in percent, one per net; their spread is over nets alone, not over noise."""
+    """Accuracies in percent, one per net; their spread is over nets alone, not over noise.
+
+    Args:
+        accuracies: accuracy of each net.
+        recalls: percentage of each class's test records that are named rightly, mean over nets, by class; classes
+            without test records are left out.
+        uneven: whether the largest class of the test set has more than UNEVEN times the records of the smallest.
+    """
 
     accuracies: tuple[float, ...]
+    recalls: Mapping[str, float] = field(default_factory=dict)
+    uneven: bool = False
+
+    @classmethod
+    def of(cls, named: Sequence[np.ndarray], y: np.ndarray, classes: Sequence[str]) -> Score:
+        """Returns the score of the class indices (n,) that each net names, for test records of the classes y (n,)."""
+        right = np.stack([each == y for each in named])
+        present, sizes = np.unique(y, return_counts=True)
+        recalls = {classes[k]: 100.0 * float(right[:, y == k].mean()) for k in present}
+        return cls(tuple((100.0 * right.mean(1)).tolist()), recalls, bool(sizes.max() > UNEVEN * sizes.min()))
+
+    @property
+    def balanced(self) -> float:
+        """Returns the mean of the recalls: the accuracy if all classes had equally many records."""
+        return float(np.mean([*self.recalls.values()]))
 
     @property
     def mean(self) -> float:
@@ -55,8 +78,12 @@ class Score:
         return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
 
     def __str__(self) -> str:
-        """Returns the mean, with the spread of more than one net."""
-        return f"{self.mean:.2f} ± {self.std:.2f} %" if len(self.accuracies) > 1 else f"{self.mean:.2f} %"
+        """Returns the mean, with the spread of more than one net, and for uneven classes the recalls in short."""
+        text = f"{self.mean:.2f} ± {self.std:.2f} %" if len(self.accuracies) > 1 else f"{self.mean:.2f} %"
+        if not self.uneven:
+            return text
+        lowest = min(self.recalls, key=lambda name: self.recalls[name])
+        return f"{text}, balanced {self.balanced:.2f} %, lowest recall {self.recalls[lowest]:.2f} % of {lowest!r}"
 
 
 def score_network(
@@ -119,15 +146,15 @@ def score_nets(
     if nets < 1:
         raise ValueError(f"Expected nets={nets} >= 1.")
     X, y = test_set(schema, test)
-    accuracies = []
+    named = []
     for k in range(nets):
         net = train(
             jax.random.fold_in(jax.random.key(seed), k), partial(progress, f"training {kind} {k + 1} of {nets}")
         )
         if keep is not None:
             keep(net)
-        accuracies.append(100.0 * accuracy(net, X, y))
-    return Score(tuple(accuracies))
+        named.append(named_by(net, X))
+    return Score.of(named, y, schema.classes)
 
 
 class TestSet(NamedTuple):
@@ -154,7 +181,6 @@ def scaled(records: Records) -> tuple[np.ndarray, np.ndarray]:
     return records.take(np.flatnonzero(records.y >= 0))
 
 
-def accuracy(classifier: Classifier, X: np.ndarray, y: np.ndarray, chunk: int = 64) -> float:
-    """Returns the share of records X (n, h, w, c) in [-1, 1] whose largest logit is their class y (n,)."""
-    scores = [np.asarray(classifier(part))[:rows] for part, rows in Chunks(X, chunk)]
-    return float((np.concatenate(scores).argmax(1) == y).mean())
+def named_by(classifier: Classifier, X: np.ndarray, chunk: int = 64) -> np.ndarray:
+    """Returns the class of the largest logit, (n,), of records X (n, h, w, c) in [-1, 1]."""
+    return np.concatenate([np.asarray(classifier(part))[:rows].argmax(1) for part, rows in Chunks(X, chunk)])

@@ -69,7 +69,10 @@ def image_scores(found: Iterable[Scored], nets: Nets, training: str) -> dict[str
         training: name of their training on the set.
     """
     scores: dict[str, Any] = {"nets": nets.number, "training": training} if nets.architectures else {}
-    regressions = {}
+    regressions, recalls = {}, {}
     for each in found:
         (regressions if each.kind == "regression" else scores)[each.name] = each.value
-    return scores | {"KRR accuracy, %": regressions}
+        if isinstance(each.score, Score):
+            recalls[each.name] = {name: round(recall, 2) for name, recall in each.score.recalls.items()}
+    by_class = {"recall by class, %": recalls} if recalls else {}
+    return scores | {"KRR accuracy, %": regressions} | by_class

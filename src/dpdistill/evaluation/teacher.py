@@ -132,7 +132,7 @@ def score_classifiers(
     """
     X, y = test_set(teachers[0].schema, test)
     scores = _linear_scores(teachers, X, chunk, progress, "scores of test records")
-    return [Score((100.0 * float((each.argmax(1) == y).mean()),)) for each in scores]
+    return [Score.of([each.argmax(1)], y, teachers[0].schema.classes) for each in scores]
 
 
 def score_classifier(
