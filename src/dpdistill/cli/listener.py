@@ -77,6 +77,9 @@ class Terminal(Listener):
                 f"Plan: {outlook.stated:,} records per class have a signal-to-noise ratio of at most "
                 f"{outlook.ratio:.3g}."
             )
+            if (verdict := outlook.verdict(outlook.reference)) is not None:
+                self._speak(f"Plan: {verdict}")
+                give(verdict=verdict._asdict())
         give(
             plan={
                 "releases": outlook.schedule.rounds,

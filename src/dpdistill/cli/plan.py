@@ -60,6 +60,7 @@ def plan(
     _say_capacity(found.capacity, found.memory)
     if records is None:
         _say_counts(found)
+        _say_verdict(found, account.class_size)
     how = "their number was counted" if records is None else "DATA was read"
     note(f"Time, memory and disk are for the owner of the records alone: {how}.")
     give(for_the_owner_only=True, counted=records is None)
@@ -72,6 +73,16 @@ def _say_counts(found: dp.Plan) -> None:
     if found.units is not None and found.outlook is not None:
         unit = found.outlook.schedule.budget.unit
         note(f"{found.records:,} records belong to {found.units:,} units ({unit}).")
+
+
+def _say_verdict(found: dp.Plan, stated: int | None) -> None:
+    """Prints whether the mean class is large enough; with a stated class size that is printed already."""
+    if found.outlook is None or stated is not None:
+        return
+    units = found.units if found.units is not None else found.records - found.unused
+    if (verdict := found.outlook.verdict(max(1, units // found.outlook.classes))) is not None:
+        say(f"Plan: {verdict}")
+        give(verdict=verdict._asdict())
 
 
 def _say_capacity(found: Any, needed: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpdistill.accounting.outlook import HOPELESS, least_epsilon, records_heard
 from dpdistill.accounting.schedule import Budget, Schedule, calibrate
+from dpdistill.accounting.verdict import Verdict, judge
 from dpdistill.method import Distilled, Method
 from dpdistill.private.checks import check_query
 from dpdistill.programs import clipping
@@ -56,6 +57,7 @@ class Outlook:
         stated: records of a class that the caller stated, or None.
         classes: number of classes.
         least_epsilon: the smallest epsilon that is not hopeless; None where this one is not, or where none is.
+        classifier: whether the method releases a classifier of images, on which `verdict` judges.
     """
 
     schedule: Schedule
@@ -65,6 +67,11 @@ class Outlook:
     stated: int | None
     classes: int
     least_epsilon: float | None
+    classifier: bool = False
+
+    def verdict(self, class_size: int) -> Verdict | None:
+        """Returns whether a class has enough records for the released classifier; None if there is none."""
+        return judge(class_size, self.records / math.sqrt(self.coordinates)) if self.classifier else None
 
     @property
     def ratio(self) -> float | None:
@@ -107,7 +114,8 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     shape = check_query(query, params, schema)
     coordinates = getattr(query, "signal_numbers", math.prod(shape))
     heard = records_heard(schedule, coordinates, stage)
-    known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None)
+    released = hasattr(method, "accuracy")
+    known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None, released)
     if not known.hopeless:
         return known
     records = known.reference * (1 if query.by_class else classes)
