@@ -12,7 +12,7 @@ KEPT = ((0.0, 0, 18), (3.0, 8, 25), (6.0, 5, 53), (12.0, 5, 84), (25.0, 29, 90),
 
 
 class Verdict(NamedTuple):
-    """What a class of some size can be expected to give.
+    """Result that a class of some size can be expected to give.
 
     Args:
         word: too little, borderline or enough.

@@ -60,7 +60,7 @@ class Score:
         """Returns the score of the class indices (n,) that each net names, for test records of the classes y (n,)."""
         right = np.stack([each == y for each in named])
         present, sizes = np.unique(y, return_counts=True)
-        recalls = {classes[k]: 100.0 * float(right[:, y == k].mean()) for k in present.tolist()}
+        recalls = {classes[int(k)]: 100.0 * float(right[:, y == k].mean()) for k in present}
         return cls(tuple((100.0 * right.mean(1)).tolist()), recalls, bool(sizes.max() > UNEVEN * sizes.min()))
 
     @property

@@ -14,7 +14,7 @@ from dpdistill.methods.softmax import read
 from dpdistill.query import Release
 
 WEIGHTS = 0.5**1.5, 0.375**0.5
-"""Of a record and of an error: their squares, each counted in two rows, add up to 1.
+"""Weights of a record and of an error: their squares, each counted in two rows, add up to 1.
 
 The error rate q of N records then has the noise variance (q^2 / 0.125 + 1 / 0.375) / N^2 relative to the round's.
 Errors instead of successes, with three times the precision of records, suit rates below one half.

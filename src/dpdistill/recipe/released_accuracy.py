@@ -1,4 +1,4 @@
-"""What released counts tell about a classifier's accuracy: estimate and interval."""
+"""Estimates a classifier's accuracy from released counts, with an interval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 QUANTILE = 1.959963984540054
-"""Of the normal distribution, for an interval of 95 percent."""
+"""Quantile of the normal distribution for an interval of 95 percent."""
 
 
 class Accuracy(NamedTuple):
