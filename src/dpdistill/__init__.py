@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from dpdistill.api.scoring import HeldOutImages as HeldOutImages
     from dpdistill.api.scoring import Networks as Networks
     from dpdistill.api.scoring import Regression as Regression
+    from dpdistill.api.signing import new_key as new_key
+    from dpdistill.api.signing import sign as sign
     from dpdistill.api.student import Teaching as Teaching
     from dpdistill.api.student import student as student
     from dpdistill.api.tables import SchemaDraft as SchemaDraft
@@ -114,6 +116,7 @@ _PLACES = {
     "api.options": ("Account", "BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
     "api.sample": ("Sample", "sample"),
+    "api.signing": ("new_key", "sign"),
     "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
     "certificate.check": ("Verification",),
     "ledger.dataset": ("LedgerSummary",),
@@ -209,9 +212,11 @@ __all__ = [
     "list_methods",
     "list_recipes",
     "load",
+    "new_key",
     "plan",
     "report",
     "sample",
+    "sign",
     "straighten_images",
     "student",
     "verify",

@@ -17,7 +17,7 @@ from dpdistill.certificate.build import (
     recipe_content,
     write_certificate,
 )
-from dpdistill.folder.layout import MODEL, RECIPE, UNLISTED
+from dpdistill.folder.layout import MODEL, RECIPE, UNLISTED, is_signing, list_files
 from dpdistill.folder.save import check_output, write_distilled
 from dpdistill.graphs.refusal import NotExported
 from dpdistill.graphs.released import released_model
@@ -134,7 +134,8 @@ class Result:
         if output_folder.ends(path, self.run_dir):
             return path
         target = output_folder.start(path)
-        for stale in UNLISTED:
+        signatures = [name for name in list_files(target) if is_signing(name)]
+        for stale in (*UNLISTED, *signatures):
             (target / stale).unlink(missing_ok=True)
         write_distilled(target, self.distilled, self._model())
         content = recipe_content(self.recipe)
