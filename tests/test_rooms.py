@@ -31,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
         *("accounting", "ledger"),
     },
     "signatures": {"schema", "storage.atomic", "storage.files", "folder.layout", "certificate.check"},
+    "machine": {"folder.layout", "ledger.database"},
     "networks": {"schema", "recipe"},
     "features": {"public_images", "encoders", "recipe", "networks"},
     "kernels": {"recipe", "features", "networks"},
@@ -45,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
 }
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "kernels", "public_images", "sources"}
-ROOMS["run"] -= {"encoders", "signatures"}
+ROOMS["run"] -= {"encoders", "signatures", "machine"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "storage", "sources", "folder", "accounting", "methods", "run"}
 ROOMS["verification"] = {"schema", "query", "encoders", "recipe", "method", "folder.contents", "methods", "certificate"}
 ROOMS["verification"] |= {"graphs", "publish", "signatures"}

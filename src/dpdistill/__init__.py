@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from dpdistill.api.catalogue import list_recipes as list_recipes
     from dpdistill.api.demo import Demo as Demo
     from dpdistill.api.demo import demo as demo
+    from dpdistill.api.doctor import doctor as doctor
     from dpdistill.api.documents import Exported as Exported
     from dpdistill.api.documents import export as export
     from dpdistill.api.documents import report as report
     from dpdistill.api.evaluate import HeldOut as HeldOut
     from dpdistill.api.evaluate import Scoring as Scoring
     from dpdistill.api.evaluate import evaluate as evaluate
+    from dpdistill.api.ledger import HeadCheck as HeadCheck
     from dpdistill.api.ledger import begin_ledger as begin_ledger
+    from dpdistill.api.ledger import check_heads as check_heads
     from dpdistill.api.ledger import ledger_summary as ledger_summary
     from dpdistill.api.listener import Listener as Listener
     from dpdistill.api.options import Account as Account
@@ -110,8 +113,9 @@ _PLACES = {
         *("list_kernels", "list_methods", "list_recipes"),
     ),
     "api.demo": ("Demo", "demo"),
+    "api.doctor": ("doctor",),
     "api.documents": ("Exported", "export", "report"),
-    "api.ledger": ("begin_ledger", "ledger_summary"),
+    "api.ledger": ("HeadCheck", "begin_ledger", "check_heads", "ledger_summary"),
     "api.listener": ("Listener",),
     "api.options": ("Account", "BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
@@ -159,6 +163,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "FieldDescription",
+    "HeadCheck",
     "HeldOut",
     "HeldOutImages",
     "LedgerError",
@@ -199,10 +204,12 @@ __all__ = [
     "audit_run",
     "audit_shadows",
     "begin_ledger",
+    "check_heads",
     "check_table",
     "demo",
     "distill",
     "distill_without_privacy",
+    "doctor",
     "draft_schema",
     "evaluate",
     "export",

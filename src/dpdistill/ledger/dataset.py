@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,31 +17,12 @@ from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError
-from dpdistill.ledger.database import check_format, connect, transaction, usable
+from dpdistill.ledger import dataset_rows as rows
+from dpdistill.ledger.chain import Entry
+from dpdistill.ledger.database import connect, transaction, usable
 from dpdistill.ledger.dataset_file import check_database, damaged, make_database
-from dpdistill.ledger.folder import KEY_BYTES
+from dpdistill.ledger.dataset_rows import LedgerRun, Nonces
 from dpdistill.query import Stage
-
-Nonces = tuple[str, str]
-"""Nonces in a run's ledger: for the round before the last, and for the last."""
-
-FORMAT = 0x64700004
-_TABLES = (
-    "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL NOT NULL, key BLOB NOT NULL, digest BLOB)",
-    "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
-    " date TEXT NOT NULL, schedule TEXT NOT NULL, nonce TEXT NOT NULL)",
-)
-
-
-@dataclass(frozen=True)
-class LedgerRun:
-    """One run in a data set's ledger: its label, its cost, and the nonce of its latest round."""
-
-    run_id: str
-    label: str
-    date: str
-    schedule: Schedule
-    nonce: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +37,7 @@ class LedgerSummary:
         spent: their composed epsilon.
         left: the largest epsilon of one more full-batch run that still fits the cap, rounded down. It is not cap -
             spent: epsilons do not add up.
+        head: head of the ledger's chain; None for a ledger of an earlier version that no run has used since.
     """
 
     runs: tuple[LedgerRun, ...]
@@ -65,6 +46,7 @@ class LedgerSummary:
     cap: float
     spent: float
     left: float
+    head: str | None = None
 
 
 class DatasetLedger:
@@ -92,7 +74,9 @@ class DatasetLedger:
         *Crashes.* The folder that ran last is never locked out: killed between the two commits it has (a, b), and a is
         here; killed at any other moment, its later nonce is here.
 
-        Copies of this file are not detected: a folder and a file restored together look like the first ones.
+        *Restored copies of this file.* Every payment adds an entry to a chain of hashes, and a certificate states the
+        chain's head. A file restored from a copy lacks the heads of later certificates: `check_heads` shows that.
+        Without these certificates a folder and a file restored together look like the first ones.
 
     Source:
         Smith and Thakurta 2022, Fully Adaptive Composition for Gaussian Differential Privacy (the filter).
@@ -117,9 +101,7 @@ class DatasetLedger:
         """
         if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
-        key = secrets.token_bytes(KEY_BYTES)
-        rows = (("INSERT INTO ledger VALUES (1, ?, ?, NULL)", (float(cap), key)),)
-        make_database(Path(file), _TABLES, FORMAT, rows)
+        make_database(Path(file), rows.TABLES, rows.FORMAT, rows.first(float(cap)))
         return cls(file)
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
@@ -133,10 +115,11 @@ class DatasetLedger:
         """
         with self._open() as db:
             with transaction(db, "BEGIN"):
-                key = _row(db, self._file)[1]
+                key = rows.terms(db, self._file)[1]
             digest = digest_of(key)
             with transaction(db):
-                stored = _row(db, self._file)[2]
+                rows.add_chain(db, self._file)
+                stored = rows.terms(db, self._file)[2]
                 if stored is None:
                     db.execute("UPDATE ledger SET digest = ?", (digest,))
                 elif stored != digest:
@@ -163,15 +146,16 @@ class DatasetLedger:
                 of its folder, no records are bound, or the file is no ledger.
         """
         run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
-        with self._open() as db, transaction(db):
-            (cap, _, digest), runs = _row(db, self._file), _runs(db)
+        with self._writing() as db:
+            (cap, _, digest), runs = rows.terms(db, self._file), rows.runs(db)
+            rows.checked_chain(db, cap, self._file)
             if digest is None:
                 raise LedgerError(f"Expected the records of {self._file} to be stated before a run on them is paid.")
             spent = self._admit(runs, cap, run, nonces)
-            row = (run_id, label, run.date, schedule.to_json(), run.nonce)
-            columns = "run_id, label, date, schedule, nonce"
-            again = "ON CONFLICT (run_id) DO UPDATE SET nonce = excluded.nonce"
-            db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?) {again}", row)
+            if any(other.run_id == run_id for other in runs):
+                db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (run.nonce, run_id))
+            else:
+                rows.add_run(db, run)
         return spent
 
     def advance(self, run_id: str, nonces: Nonces) -> None:
@@ -184,10 +168,35 @@ class DatasetLedger:
         Raises:
             LedgerError: the run was resumed in another copy of its folder, or the file cannot be written.
         """
-        with self._open() as db, transaction(db):
+        with self._writing() as db:
             result = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             self._check_latest(result[0] if result else "", nonces)
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
+
+    def complete(self, run_id: str) -> str:
+        """Notes in the chain that the last round of a run is released; a second call changes nothing.
+
+        Args:
+            run_id: a reserved run.
+
+        Returns:
+            The head of the chain for the run's certificates, 64 hexadecimal digits.
+
+        Raises:
+            LedgerError: the run is not in the ledger, or the file cannot be written.
+        """
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
+                raise LedgerError(f"Run {run_id} is not in {self._file}: it cannot be complete.")
+            return rows.complete(db, run_id)
+
+    def chain(self) -> tuple[Entry, ...]:
+        """Returns the entries of the chain, checked; none for a ledger of an earlier version.
+
+        Raises:
+            LedgerError: the file has no ledger, or its runs are not those of its chain.
+        """
+        return self._read()[2]
 
     def check_first(self, epsilon: float) -> None:
         """Refuses a file that is no ledger, and an epsilon over the cap for a first run; nothing is composed.
@@ -201,7 +210,7 @@ class DatasetLedger:
         folder = self._file.resolve().parent
         if not os.access(folder, os.W_OK | os.X_OK):
             raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
-        cap, runs = self._read()
+        cap, runs, _ = self._read()
         if not runs and epsilon > cap:
             raise LedgerError(f"Expected a run within the cap of {cap} in {self._file}; got epsilon={epsilon:g}.")
 
@@ -219,7 +228,7 @@ class DatasetLedger:
         Raises:
             LedgerError: as `reserve`.
         """
-        cap, runs = self._read()
+        cap, runs, _ = self._read()
         return self._admit(runs, cap, LedgerRun(run_id, "", "", schedule, nonces[1]), nonces)
 
     def summary(self) -> LedgerSummary:
@@ -228,9 +237,10 @@ class DatasetLedger:
         Raises:
             LedgerError: the file has no ledger.
         """
-        cap, runs = self._read()
+        cap, runs, entries = self._read()
         delta, adjacency = _terms(runs)
-        return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), _left(runs, delta, adjacency, cap))
+        left, head = _left(runs, delta, adjacency, cap), entries[-1].head if entries else None
+        return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), left, head)
 
     def _admit(self, runs: tuple[LedgerRun, ...], cap: float, run: LedgerRun, nonces: Nonces) -> float:
         """Returns the composed epsilon with the run; a run in the ledger pays nothing again, one over the cap is
@@ -269,10 +279,18 @@ class DatasetLedger:
         except ValueError as error:
             raise LedgerError(f"The spending of the runs in {self._file} cannot be composed: {error}") from None
 
-    def _read(self) -> tuple[float, tuple[LedgerRun, ...]]:
-        """Returns the cap and the runs."""
+    def _read(self) -> tuple[float, tuple[LedgerRun, ...], tuple[Entry, ...]]:
+        """Returns the cap, the runs and the checked chain."""
         with self._open() as db, transaction(db, "BEGIN"):
-            return _row(db, self._file)[0], _runs(db)
+            cap, runs = rows.terms(db, self._file)[0], rows.runs(db)
+            return cap, runs, rows.checked_chain(db, cap, self._file)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Opens the ledger for one transaction that writes; a ledger of an earlier version gets its chain first."""
+        with self._open() as db, transaction(db):
+            rows.add_chain(db, self._file)
+            yield db
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -282,30 +300,10 @@ class DatasetLedger:
             with usable(self._file):
                 if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
                     raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
-                check_format(db, self._file, FORMAT)
+                rows.check_formats(db, self._file)
                 yield db
         finally:
             db.close()
-
-
-def _row(db: sqlite3.Connection, path: Path) -> tuple[float, bytes, bytes | None]:
-    """Returns (cap, key, digest of the records) of a ledger."""
-    rows = db.execute("SELECT cap, key, digest FROM ledger").fetchall()
-    cap, key, digest = rows[0] if len(rows) == 1 else (None, None, None)
-    if not isinstance(cap, float) or not 0.0 < cap < math.inf or not isinstance(key, bytes) or len(key) != KEY_BYTES:
-        raise LedgerError(damaged(path, "it has no cap or no key"))
-    return cap, key, digest
-
-
-def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
-    rows = db.execute("SELECT run_id, label, date, schedule, nonce FROM runs ORDER BY number").fetchall()
-    try:
-        return tuple(
-            LedgerRun(run_id, label, date, Schedule.from_json(schedule), nonce)
-            for run_id, label, date, schedule, nonce in rows
-        )
-    except (KeyError, TypeError, ValueError):
-        raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
 
 
 def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:

@@ -47,6 +47,7 @@ class Result:
         backend: hardware and software that computed the releases, in words.
         self_test: the checks before the first release, in words.
         releases: id shared by all sets made from the same releases; None if unknown.
+        ledger_head: head of the data set's ledger after the run; None without one.
         payment: payment of the run; None if this process paid nothing.
     """
 
@@ -59,6 +60,7 @@ class Result:
     backend: str = NOT_STATED
     self_test: str = NOT_STATED
     releases: str | None = None
+    ledger_head: str | None = None
     payment: Payment | None = None
 
     def __repr__(self) -> str:
@@ -150,6 +152,7 @@ class Result:
             backend=self.backend,
             self_test=self.self_test,
             releases=self.releases,
+            ledger_head=self.ledger_head,
         )
         write_certificate(target, certificate)
         write_documents(target)
