@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from dpdistill.api.evaluate import HeldOut as HeldOut
     from dpdistill.api.evaluate import Scoring as Scoring
     from dpdistill.api.evaluate import evaluate as evaluate
+    from dpdistill.api.house import house_summary as house_summary
+    from dpdistill.api.house import write_house_page as write_house_page
     from dpdistill.api.ledger import HeadCheck as HeadCheck
     from dpdistill.api.ledger import begin_ledger as begin_ledger
     from dpdistill.api.ledger import check_heads as check_heads
@@ -115,6 +117,7 @@ _PLACES = {
     "api.demo": ("Demo", "demo"),
     "api.doctor": ("doctor",),
     "api.documents": ("Exported", "export", "report"),
+    "api.house": ("house_summary", "write_house_page"),
     "api.ledger": ("HeadCheck", "begin_ledger", "check_heads", "ledger_summary"),
     "api.listener": ("Listener",),
     "api.options": ("Account", "BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
@@ -214,6 +217,7 @@ __all__ = [
     "evaluate",
     "export",
     "finish_again",
+    "house_summary",
     "ledger_summary",
     "list_kernels",
     "list_methods",
@@ -227,6 +231,7 @@ __all__ = [
     "straighten_images",
     "student",
     "verify",
+    "write_house_page",
 ]
 
 

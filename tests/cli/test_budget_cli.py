@@ -97,3 +97,32 @@ def test_another_head_than_the_runs_fails(place):
     code, out, _ = dpdistill("verify", place / "moved")
     assert code == 1
     assert "FAIL ledger: The run's ledger states another head of the data set's ledger." in out
+
+
+def test_show_a_folder_of_ledgers(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPDISTILL_USER", "anna <admin>")
+    for name in ("scans.ledger", "visits.ledger"):
+        succeeds("budget", "new", tmp_path / name, "--cap", 3)
+    stated = '[heart]\ncap = 0.6\ndelta = 1e-5\nledgers = ["scans.ledger", "visits.ledger"]\n'
+    (tmp_path / "registers.toml").write_text(stated)
+    paid = ("distill", "digits:train", *SMALL, "--ledger")
+    succeeds(*paid, tmp_path / "scans.ledger", "--out", tmp_path / "first")
+    sentence = refused(*paid, tmp_path / "visits.ledger", "--out", tmp_path / "second")
+    assert sentence.startswith("With this run the register 'heart' would have spent epsilon=0.7")
+    assert not (tmp_path / "second").exists()
+    out = succeeds("budget", "show", tmp_path, "--page", tmp_path / "account.html")
+    assert [line.split() for line in out.splitlines() if line.startswith("heart")] == [
+        ["heart", "0.5000", "0.6", "1e-05", "scans.ledger,", "visits.ledger"]
+    ]
+    assert "anna <admin>" in out
+    page = (tmp_path / "account.html").read_text()
+    assert "anna &lt;admin&gt;" in page
+    assert "<admin>" not in page
+    assert (tmp_path / "account.html").stat().st_mode & 0o777 == 0o600
+    found = json.loads(succeeds("budget", "show", tmp_path, "--json"))
+    assert [*found["ledgers"]] == ["scans.ledger", "visits.ledger"]
+    assert [run["payer"] for run in found["ledgers"]["scans.ledger"]["runs"]] == ["anna <admin>"]
+    assert found["registers"][0]["spent"] == pytest.approx(0.5, abs=1e-3)
+    assert "payer" in succeeds("budget", "show", tmp_path / "scans.ledger")
+    assert "Expected a folder" in refused("budget", "show", tmp_path / "scans.ledger", "--page", tmp_path / "x.html")
+    assert "outside of a shared folder" in refused("budget", "show", tmp_path, "--page", tmp_path / "first" / "x.html")

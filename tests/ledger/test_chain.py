@@ -26,7 +26,7 @@ def full(epsilon: float) -> Schedule:
 
 def pay(ledger: DatasetLedger, run_id: str, epsilon: float = 0.5) -> None:
     ledger.bind(lambda key: b"d" * 32)
-    ledger.reserve(run_id, f"label {run_id}", full(epsilon), NONCES, "2026-01-31")
+    ledger.reserve(run_id, f"label {run_id}", full(epsilon), NONCES, "2026-01-31", "anna")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def change(file: Path, *statements: str) -> None:
 
 def make_earlier(file: Path) -> None:
     """Turns a ledger into one of the format without a chain."""
-    change(file, "DROP TABLE chain", f"PRAGMA user_version = {EARLIER}")
+    change(file, "DROP TABLE chain", "ALTER TABLE runs DROP COLUMN payer", f"PRAGMA user_version = {EARLIER}")
 
 
 def test_every_payment_and_every_complete_run_is_one_entry(file):
@@ -77,7 +77,7 @@ def test_a_head_is_the_hash_that_the_page_on_certificates_states(file):
         ).hexdigest()
 
     assert begin.head == head(b"", b"begin", b"", begin.random, b"3.0")
-    facts = (b"label a", b"2026-01-31", full(0.5).to_json().encode())
+    facts = (b"label a", b"2026-01-31", full(0.5).to_json().encode(), b"anna")
     assert run.head == head(begin.head.encode(), b"run", b"a", run.random, *facts)
 
 
@@ -98,6 +98,7 @@ CHANGES = {
     "last run and its entry": ("DELETE FROM runs WHERE run_id = 'b'", "DELETE FROM chain WHERE number >= 3"),
     "inner entry": ("DELETE FROM chain WHERE number = 2",),
     "label": ("UPDATE runs SET label = 'other' WHERE run_id = 'a'",),
+    "payer": ("UPDATE runs SET payer = 'bert' WHERE run_id = 'a'",),
     "date": ("UPDATE runs SET date = '2026-01-01'",),
     "schedule": ("UPDATE runs SET schedule = (SELECT schedule FROM runs WHERE run_id = 'b') WHERE run_id = 'a'",),
     "cap": ("UPDATE ledger SET cap = 9.0",),
@@ -107,7 +108,7 @@ CHANGES = {
     "head": ("UPDATE chain SET head = 'x' WHERE number = 3",),
     "kind": ("UPDATE chain SET kind = 'begin' WHERE number = 4",),
     "order": ("UPDATE runs SET number = 9 WHERE run_id = 'a'",),
-    "added run": ("INSERT INTO runs SELECT 9, 'c', label, date, schedule, nonce FROM runs WHERE run_id = 'a'",),
+    "added run": ("INSERT INTO runs SELECT 9, 'c', label, date, schedule, nonce, payer FROM runs WHERE run_id = 'a'",),
 }
 UNSEEN = {"last entry", "last run and its entry"}
 """Changes to a shorter, consistent chain: only a head that is kept elsewhere shows them."""
@@ -156,6 +157,7 @@ def test_a_ledger_of_an_earlier_version_gets_its_chain_with_the_next_payment(fil
     before = file.read_bytes()
     assert ledger.chain() == ()
     assert ledger.summary().head is None
+    assert [run.payer for run in ledger.summary().runs] == [""]
     assert ledger.summary().spent == pytest.approx(0.5, abs=1e-6)
     assert file.read_bytes() == before, "what only reads changes nothing"
     pay(ledger, "b")

@@ -53,7 +53,7 @@ def entry_after(entries: Sequence[Entry], kind: str, run_id: str, facts: Iterabl
         entries: the chain, of which only the last entry is used.
         kind: kind of the entry.
         run_id: the run, or empty.
-        facts: what the ledger states: the cap for BEGIN; label, date and schedule for RUN; nothing for COMPLETE.
+        facts: what the ledger states: the cap for BEGIN; label, date, schedule and payer for RUN; nothing for COMPLETE.
     """
     number, previous = (entries[-1].number + 1, entries[-1].head) if entries else (1, "")
     random = secrets.token_bytes(RANDOM_BYTES)
@@ -87,13 +87,13 @@ def read(db: sqlite3.Connection) -> tuple[Entry, ...]:
     return tuple(Entry(*row) for row in db.execute(f"SELECT {_COLUMNS} FROM chain ORDER BY number").fetchall())
 
 
-def check(entries: Sequence[Entry], cap: float, runs: dict[str, tuple[str, str, str]], file: Path | str) -> None:
+def check(entries: Sequence[Entry], cap: float, runs: dict[str, tuple[str, ...]], file: Path | str) -> None:
     """Recomputes every head.
 
     Args:
         entries: the chain.
         cap: the ledger's cap.
-        runs: label, date and schedule by run_id, in the order of payment.
+        runs: label, date, schedule and payer by run_id, in the order of payment.
         file: the ledger, for the error.
 
     Raises:

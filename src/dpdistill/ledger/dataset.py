@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date as Date
@@ -22,6 +23,7 @@ from dpdistill.ledger.chain import Entry
 from dpdistill.ledger.database import connect, transaction, usable
 from dpdistill.ledger.dataset_file import check_database, damaged, make_database
 from dpdistill.ledger.dataset_rows import LedgerRun, Nonces
+from dpdistill.ledger.register import Register, registers_of
 from dpdistill.query import Stage
 
 
@@ -128,7 +130,15 @@ class DatasetLedger:
                         " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
                     )
 
-    def reserve(self, run_id: str, label: str, schedule: Schedule, nonces: Nonces, date: str | None = None) -> float:
+    def reserve(
+        self,
+        run_id: str,
+        label: str,
+        schedule: Schedule,
+        nonces: Nonces,
+        date: str | None = None,
+        payer: str | None = None,
+    ) -> float:
         """Pays for all rounds of a run, before it reads any record; a run in the ledger pays nothing again.
 
         Args:
@@ -137,24 +147,27 @@ class DatasetLedger:
             schedule: schedule of the run, which states its cost.
             nonces: nonces of the run's folder.
             date: ISO date, today's by default.
+            payer: name of the person who pays; by default DPDISTILL_USER, else the user's name on this machine.
 
         Returns:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: the run would exceed the cap, states another relation or schedule, was resumed in another copy
-                of its folder, no records are bound, or the file is no ledger.
+            LedgerError: the run would exceed the cap of the ledger or of a register, states another relation or
+                schedule, was resumed in another copy of its folder, no records are bound, or the file is no ledger.
         """
-        run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
-        with self._writing() as db:
+        day, payer = date or Date.today().isoformat(), _user() if payer is None else payer
+        run = LedgerRun(run_id, label, day, schedule, nonces[1], payer)
+        with registers_of(self._file, lock=True) as registers, self._writing() as db:
             (cap, _, digest), runs = rows.terms(db, self._file), rows.runs(db)
             rows.checked_chain(db, cap, self._file)
             if digest is None:
                 raise LedgerError(f"Expected the records of {self._file} to be stated before a run on them is paid.")
             spent = self._admit(runs, cap, run, nonces)
-            if any(other.run_id == run_id for other in runs):
+            if any(other.run_id == run_id for other in runs):  # paid already
                 db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (run.nonce, run_id))
             else:
+                self._admit_in(registers, (*runs, run))
                 rows.add_run(db, run)
         return spent
 
@@ -229,7 +242,12 @@ class DatasetLedger:
             LedgerError: as `reserve`.
         """
         cap, runs, _ = self._read()
-        return self._admit(runs, cap, LedgerRun(run_id, "", "", schedule, nonces[1]), nonces)
+        run = LedgerRun(run_id, "", "", schedule, nonces[1])
+        spent = self._admit(runs, cap, run, nonces)
+        if all(other.run_id != run_id for other in runs):
+            with registers_of(self._file) as registers:
+                self._admit_in(registers, (*runs, run))
+        return spent
 
     def summary(self) -> LedgerSummary:
         """Returns the runs, their joint spending, and the epsilon that still fits.
@@ -257,6 +275,12 @@ class DatasetLedger:
             together = f"With this run the data set would have spent epsilon={spent:.6g}"
             raise LedgerError(f"{together}, over the cap of {cap} in {self._file}.")
         return spent
+
+    def _admit_in(self, registers: Iterable[Register], runs: tuple[LedgerRun, ...]) -> None:
+        """Refuses the runs of this ledger if they exceed the cap of a register together with those of its others."""
+        for register in registers:
+            others = {name: DatasetLedger(register.folder / name)._read()[1] for name in register.ledgers}
+            register.admit(others | {self._file.name: runs})
 
     def _check_latest(self, nonce: str, nonces: Nonces) -> None:
         if nonce not in nonces:
@@ -304,6 +328,14 @@ class DatasetLedger:
                 yield db
         finally:
             db.close()
+
+
+def _user() -> str:
+    """Returns the name of the person who pays: DPDISTILL_USER, else the user's name on this machine, if it has one."""
+    try:
+        return os.environ.get("DPDISTILL_USER") or getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:

@@ -25,20 +25,24 @@ FORMAT, WITHOUT_CHAIN = 0x64700005, 0x64700004
 TABLES = (
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL NOT NULL, key BLOB NOT NULL, digest BLOB)",
     "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
-    " date TEXT NOT NULL, schedule TEXT NOT NULL, nonce TEXT NOT NULL)",
+    " date TEXT NOT NULL, schedule TEXT NOT NULL, nonce TEXT NOT NULL, payer TEXT NOT NULL)",
     chain.TABLE,
 )
 
 
 @dataclass(frozen=True)
 class LedgerRun:
-    """One run in a data set's ledger: its label, its cost, and the nonce of its latest round."""
+    """One run in a data set's ledger: its label, its cost, the nonce of its latest round, and who paid.
+
+    `payer` is the user's name on the paying machine; empty for runs of earlier versions.
+    """
 
     run_id: str
     label: str
     date: str
     schedule: Schedule
     nonce: str
+    payer: str = ""
 
 
 def first(cap: float) -> Iterable[tuple[str, tuple]]:
@@ -79,11 +83,12 @@ def runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
     Raises:
         LedgerError: a run without a schedule.
     """
-    found = db.execute("SELECT run_id, label, date, schedule, nonce FROM runs ORDER BY number").fetchall()
+    payer = "''" if _lacks_chain(db) else "payer"
+    found = db.execute(f"SELECT run_id, label, date, schedule, nonce, {payer} FROM runs ORDER BY number").fetchall()
     try:
         return tuple(
-            LedgerRun(run_id, label, date, Schedule.from_json(schedule), nonce)
-            for run_id, label, date, schedule, nonce in found
+            LedgerRun(run_id, label, date, Schedule.from_json(schedule), nonce, payer)
+            for run_id, label, date, schedule, nonce, payer in found
         )
     except (KeyError, TypeError, ValueError):
         raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
@@ -91,9 +96,11 @@ def runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
 
 def add_run(db: sqlite3.Connection, run: LedgerRun) -> None:
     """Adds a run and its entry in the chain, inside a transaction that writes."""
-    row = (run.run_id, run.label, run.date, run.schedule.to_json(), run.nonce)
-    db.execute("INSERT INTO runs (run_id, label, date, schedule, nonce) VALUES (?, ?, ?, ?, ?)", row)
-    chain.append(db, chain.RUN, run.run_id, row[1:4])
+    facts = (run.label, run.date, run.schedule.to_json(), run.payer)
+    number = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM runs").fetchone()[0]
+    columns = "number, run_id, label, date, schedule, payer, nonce"
+    db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", (number, run.run_id, *facts, run.nonce))
+    chain.append(db, chain.RUN, run.run_id, facts)
 
 
 def complete(db: sqlite3.Connection, run_id: str) -> str:
@@ -110,6 +117,7 @@ def add_chain(db: sqlite3.Connection, file: Path) -> None:
     """
     if not _lacks_chain(db):
         return
+    db.execute("ALTER TABLE runs ADD COLUMN payer TEXT NOT NULL DEFAULT ''")
     db.execute(chain.TABLE)
     chain.append(db, chain.BEGIN, "", (repr(terms(db, file)[0]),))
     for run_id, facts in _facts(db).items():
@@ -130,7 +138,7 @@ def checked_chain(db: sqlite3.Connection, cap: float, file: Path) -> tuple[Entry
     return entries
 
 
-def _facts(db: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
-    """Returns label, date and schedule by run, in the order of payment, as the chain hashes them."""
-    found = db.execute("SELECT run_id, label, date, schedule FROM runs ORDER BY number").fetchall()
+def _facts(db: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+    """Returns label, date, schedule and payer by run, in the order of payment, as the chain hashes them."""
+    found = db.execute("SELECT run_id, label, date, schedule, payer FROM runs ORDER BY number").fetchall()
     return {run_id: tuple(facts) for run_id, *facts in found}
