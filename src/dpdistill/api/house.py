@@ -28,7 +28,8 @@ def house_summary(folder: str | os.PathLike) -> HouseSummary:
     """Returns the account of an organisation: all data sets' ledgers in a folder, and their registers.
 
     Args:
-        folder: folder with ledgers, and with registers.toml where data sets are about the same persons.
+        folder: folder with ledgers, and with registers.toml where data sets are about the same persons; or a database
+            of ledgers, postgresql://user@host/database.
 
     Returns:
         What each ledger and register spent, and every payment with its date and payer.
@@ -41,8 +42,11 @@ def house_summary(folder: str | os.PathLike) -> HouseSummary:
         1.9
     """
     from dpdistill.errors import LedgerError
-    from dpdistill.ledger.house import summarise
+    from dpdistill.ledger.house import summarise, summarise_database
+    from dpdistill.ledger.store import is_address
 
+    if is_address(folder):
+        return summarise_database(str(folder))
     path = Path(folder)
     if not path.is_dir():
         raise LedgerError(f"Expected a folder of ledgers at {path}; there is none.")
@@ -77,7 +81,7 @@ def write_house_page(folder: str | os.PathLike, page: str | os.PathLike) -> Path
     """Writes the account of an organisation as one HTML file of mode 0600, for the owner alone.
 
     Args:
-        folder: folder with ledgers.
+        folder: folder or database of ledgers.
         page: the new file, outside of shared folders; an existing one is replaced.
 
     Returns:
@@ -92,6 +96,7 @@ def write_house_page(folder: str | os.PathLike, page: str | os.PathLike) -> Path
         PosixPath('account.html')
     """
     from dpdistill.folder.layout import CERTIFICATE
+    from dpdistill.ledger.store import is_address
     from dpdistill.publish.templating import environment
     from dpdistill.schema import DataError
     from dpdistill.storage.atomic import write_atomically, writing
@@ -100,7 +105,8 @@ def write_house_page(folder: str | os.PathLike, page: str | os.PathLike) -> Path
     if any((above / CERTIFICATE).is_file() for above in path.resolve().parents):
         raise DataError("Expected --page outside of a shared folder: the account is the owner's.")
     template = environment("dpdistill.api", "dpdistill.audits").get_template("budget.html")
-    html = template.render(folder=Path(folder).resolve().name, parts=house_tables(house_summary(folder)))
+    name = "the database" if is_address(folder) else Path(folder).resolve().name
+    html = template.render(folder=name, parts=house_tables(house_summary(folder)))
     with writing(path):
         write_atomically(path, lambda file: (os.fchmod(file.fileno(), 0o600), file.write(html.encode())))
     return path

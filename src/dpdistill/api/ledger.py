@@ -15,30 +15,31 @@ if TYPE_CHECKING:
     from dpdistill.ledger.dataset import LedgerSummary
 
 
-def begin_ledger(file: str | os.PathLike, cap: float) -> Path:
+def begin_ledger(file: str | os.PathLike, cap: float) -> Path | str:
     """Creates a data-set ledger, as `dpdistill budget new` does; runs never create one.
 
     Args:
-        file: path of the new file.
+        file: path of the new file, or postgresql://user@host/database#ledger.
         cap: maximum epsilon of all runs on the data set together, > 0.
 
     Returns:
-        The file's path, which `distill(ledger=)` takes.
+        The path or the address, which `distill(ledger=)` takes.
 
     Raises:
         LedgerError: a cap that is not positive and finite, or a file that exists or cannot be written.
     """
     from dpdistill.ledger.dataset import DatasetLedger
+    from dpdistill.ledger.store import is_address
 
     DatasetLedger.begin(file, cap)
-    return Path(file)
+    return str(file) if is_address(file) else Path(file)
 
 
 def ledger_summary(file: str | os.PathLike) -> LedgerSummary:
     """Returns the epsilon that all runs of a data set's ledger spent together, and the remaining epsilon.
 
     Args:
-        file: path of the ledger.
+        file: path of the ledger, or postgresql://user@host/database#ledger.
 
     Returns:
         The runs in order, their composed epsilon (`spent`), the cap, and the epsilon of one more full-batch run that

@@ -11,7 +11,8 @@ import dpdistill as dp
 from dpdistill.api.house import house_tables
 from dpdistill.cli.options import by_default
 from dpdistill.cli.terminal import FAILED, add_row, epsilon_text, give, say, say_table, show_table, table
-from dpdistill.schema import DataError
+from dpdistill.ledger.store import is_address
+from dpdistill.schema import DataError, hide_secrets
 
 if TYPE_CHECKING:
     from dpdistill.ledger.dataset import LedgerSummary
@@ -20,7 +21,9 @@ app = typer.Typer(
     cls=by_default("show"),
     help="Show the epsilon spent in a data set's ledger, create a ledger, or check it against certificates.",
 )
-LedgerFile = Annotated[str, typer.Argument(metavar="FILE", help="A data set's ledger.")]
+LedgerFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="A data set's ledger, or postgresql://user@host/database#ledger.")
+]
 
 
 @app.command("new")
@@ -33,6 +36,7 @@ def begin(
 ) -> None:
     """Create the ledger of a data set, with a fixed cap. Do so once: a second ledger does not count earlier runs."""
     dp.begin_ledger(file, cap)
+    file = hide_secrets(file)
     give(ledger=file, cap=cap)
     say(f"{file} is a new ledger: all runs with --ledger {file} may spend epsilon = {cap:g} together.")
     say("Keep the ledger as long as the records exist, and never restore an older copy of it.")
@@ -41,13 +45,15 @@ def begin(
 
 @app.command("show")
 def show(
-    place: Annotated[str, typer.Argument(metavar="PLACE", help="A data set's ledger, or a folder of ledgers.")],
+    place: Annotated[
+        str, typer.Argument(metavar="PLACE", help="A data set's ledger, or a folder or database of ledgers.")
+    ],
     page: Annotated[
         str | None, typer.Option(rich_help_panel="Output", help="Write the account of a folder as an HTML file, too.")
     ] = None,
 ) -> None:
     """Show the epsilon spent in a ledger, or in all ledgers of a folder: by whom, when, and what is left."""
-    if Path(place).is_dir():
+    if Path(place).is_dir() or (is_address(place) and "#" not in place):
         _show_house(place, page)
     elif page is not None:
         raise DataError("Expected a folder of ledgers with --page.")
@@ -108,7 +114,7 @@ def check(
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[each.found]
         say(f"{each.folder}: {each.detail}", mark=f"{mark:5}", style=style)
     lost = [each for each in found if each.found is False]
-    give(ledger=ledger, passed=not lost, certificates=[vars(each) for each in found])
+    give(ledger=hide_secrets(ledger), passed=not lost, certificates=[vars(each) for each in found])
     if lost:
         say("FAILED", style="bold red")
         raise typer.Exit(FAILED)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpdistill.errors import LedgerError
+from dpdistill.ledger.database import Tables
 from dpdistill.ledger.dataset_file import damaged
 
 BEGIN, RUN, COMPLETE = "begin", "run", "complete"
@@ -68,7 +68,7 @@ def _head(previous: str, kind: str, run_id: str, random: bytes, facts: Iterable[
     return digest.hexdigest()
 
 
-def append(db: sqlite3.Connection, kind: str, run_id: str = "", facts: Iterable[str] = ()) -> str:
+def append(db: Tables, kind: str, run_id: str = "", facts: Iterable[str] = ()) -> str:
     """Adds an entry inside a transaction that writes; returns the new head."""
     entry = entry_after(last(db), kind, run_id, facts)
     row = (entry.number, entry.kind, entry.run_id, entry.random, entry.head)
@@ -76,13 +76,13 @@ def append(db: sqlite3.Connection, kind: str, run_id: str = "", facts: Iterable[
     return entry.head
 
 
-def last(db: sqlite3.Connection) -> tuple[Entry, ...]:
+def last(db: Tables) -> tuple[Entry, ...]:
     """Returns the last entry as a tuple; an empty tuple before the first one."""
     rows = db.execute(f"SELECT {_COLUMNS} FROM chain ORDER BY number DESC LIMIT 1").fetchall()
     return tuple(Entry(*row) for row in rows)
 
 
-def read(db: sqlite3.Connection) -> tuple[Entry, ...]:
+def read(db: Tables) -> tuple[Entry, ...]:
     """Returns the chain, unchecked."""
     return tuple(Entry(*row) for row in db.execute(f"SELECT {_COLUMNS} FROM chain ORDER BY number").fetchall())
 

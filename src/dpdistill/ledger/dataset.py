@@ -5,9 +5,7 @@ from __future__ import annotations
 import getpass
 import math
 import os
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date as Date
 from numbers import Real
@@ -20,10 +18,9 @@ from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Sche
 from dpdistill.errors import LedgerError
 from dpdistill.ledger import dataset_rows as rows
 from dpdistill.ledger.chain import Entry
-from dpdistill.ledger.database import connect, transaction, usable
-from dpdistill.ledger.dataset_file import check_database, damaged, make_database
 from dpdistill.ledger.dataset_rows import LedgerRun, Nonces
-from dpdistill.ledger.register import Register, registers_of
+from dpdistill.ledger.register import Register
+from dpdistill.ledger.store import store_of
 from dpdistill.query import Stage
 
 
@@ -56,7 +53,8 @@ class DatasetLedger:
     records.
 
     Args:
-        file: the ledger's file. No run creates it: a missing, empty or truncated file is refused.
+        file: the ledger's file, or postgresql://user@host/database#ledger. No run creates it: a missing, empty or
+            truncated file is refused.
 
     Guarantee:
         *Cap.* All reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were fixed
@@ -85,7 +83,8 @@ class DatasetLedger:
     """
 
     def __init__(self, file: str | os.PathLike) -> None:
-        self._file = Path(file)
+        self._store = store_of(file)
+        self.name = self._store.name
 
     @classmethod
     def begin(cls, file: str | os.PathLike, cap: float) -> DatasetLedger:
@@ -103,8 +102,9 @@ class DatasetLedger:
         """
         if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
-        make_database(Path(file), rows.TABLES, rows.FORMAT, rows.first(float(cap)))
-        return cls(file)
+        ledger = cls(file)
+        ledger._store.begin(float(cap))
+        return ledger
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
         """Binds the ledger to the records of the runs, before any release; the first call decides.
@@ -115,20 +115,18 @@ class DatasetLedger:
         Raises:
             LedgerError: the ledger belongs to other records, or the file has no ledger.
         """
-        with self._open() as db:
-            with transaction(db, "BEGIN"):
-                key = rows.terms(db, self._file)[1]
-            digest = digest_of(key)
-            with transaction(db):
-                rows.add_chain(db, self._file)
-                stored = rows.terms(db, self._file)[2]
-                if stored is None:
-                    db.execute("UPDATE ledger SET digest = ?", (digest,))
-                elif stored != digest:
-                    raise LedgerError(
-                        f"{self._file} is the ledger of other records (or of these, read with other options): use the"
-                        " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
-                    )
+        with self._store.reading() as db:
+            key = rows.terms(db, self.name)[1]
+        digest = digest_of(key)
+        with self._store.writing() as db:
+            stored = rows.terms(db, self.name)[2]
+            if stored is None:
+                db.execute("UPDATE ledger SET digest = ?", (digest,))
+            elif stored != digest:
+                raise LedgerError(
+                    f"{self.name} is the ledger of other records (or of these, read with other options): use the"
+                    " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
+                )
 
     def reserve(
         self,
@@ -158,11 +156,11 @@ class DatasetLedger:
         """
         day, payer = date or Date.today().isoformat(), _user() if payer is None else payer
         run = LedgerRun(run_id, label, day, schedule, nonces[1], payer)
-        with registers_of(self._file, lock=True) as registers, self._writing() as db:
-            (cap, _, digest), runs = rows.terms(db, self._file), rows.runs(db)
-            rows.checked_chain(db, cap, self._file)
+        with self._store.registers(lock=True) as registers, self._store.writing() as db:
+            (cap, _, digest), runs = rows.terms(db, self.name), rows.runs(db)
+            rows.checked_chain(db, cap, self.name)
             if digest is None:
-                raise LedgerError(f"Expected the records of {self._file} to be stated before a run on them is paid.")
+                raise LedgerError(f"Expected the records of {self.name} to be stated before a run on them is paid.")
             spent = self._admit(runs, cap, run, nonces)
             if any(other.run_id == run_id for other in runs):  # paid already
                 db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (run.nonce, run_id))
@@ -181,7 +179,7 @@ class DatasetLedger:
         Raises:
             LedgerError: the run was resumed in another copy of its folder, or the file cannot be written.
         """
-        with self._writing() as db:
+        with self._store.writing() as db:
             result = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             self._check_latest(result[0] if result else "", nonces)
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
@@ -198,9 +196,9 @@ class DatasetLedger:
         Raises:
             LedgerError: the run is not in the ledger, or the file cannot be written.
         """
-        with self._writing() as db:
+        with self._store.writing() as db:
             if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
-                raise LedgerError(f"Run {run_id} is not in {self._file}: it cannot be complete.")
+                raise LedgerError(f"Run {run_id} is not in {self.name}: it cannot be complete.")
             return rows.complete(db, run_id)
 
     def chain(self) -> tuple[Entry, ...]:
@@ -220,12 +218,10 @@ class DatasetLedger:
         Raises:
             LedgerError: no ledger, an epsilon over the cap, or a folder that cannot be written to.
         """
-        folder = self._file.resolve().parent
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
+        self._store.check_writable()
         cap, runs, _ = self._read()
         if not runs and epsilon > cap:
-            raise LedgerError(f"Expected a run within the cap of {cap} in {self._file}; got epsilon={epsilon:g}.")
+            raise LedgerError(f"Expected a run within the cap of {cap} in {self.name}; got epsilon={epsilon:g}.")
 
     def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
         """Raises the errors of `reserve` without writing anything, to refuse a run before its records are opened.
@@ -245,7 +241,7 @@ class DatasetLedger:
         run = LedgerRun(run_id, "", "", schedule, nonces[1])
         spent = self._admit(runs, cap, run, nonces)
         if all(other.run_id != run_id for other in runs):
-            with registers_of(self._file) as registers:
+            with self._store.registers() as registers:
                 self._admit_in(registers, (*runs, run))
         return spent
 
@@ -267,67 +263,46 @@ class DatasetLedger:
         known = next((other for other in runs if other.run_id == run.run_id), None)
         if known is not None:
             if known.schedule != run.schedule:
-                raise LedgerError(f"Run {run.run_id} is in {self._file} with another schedule.")
+                raise LedgerError(f"Run {run.run_id} is in {self.name} with another schedule.")
             self._check_latest(known.nonce, nonces)
             return self._spent(runs)
         spent = self._spent((*runs, run))
         if spent > cap:
             together = f"With this run the data set would have spent epsilon={spent:.6g}"
-            raise LedgerError(f"{together}, over the cap of {cap} in {self._file}.")
+            raise LedgerError(f"{together}, over the cap of {cap} in {self.name}.")
         return spent
 
     def _admit_in(self, registers: Iterable[Register], runs: tuple[LedgerRun, ...]) -> None:
         """Refuses the runs of this ledger if they exceed the cap of a register together with those of its others."""
         for register in registers:
-            others = {name: DatasetLedger(register.folder / name)._read()[1] for name in register.ledgers}
-            register.admit(others | {self._file.name: runs})
+            own = Path(self.name).resolve().name
+            others = {name: DatasetLedger(register.folder / name)._read()[1] for name in {*register.ledgers} - {own}}
+            register.admit(others | {own: runs})
 
     def _check_latest(self, nonce: str, nonces: Nonces) -> None:
         if nonce not in nonces:
             raise LedgerError(
-                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is a copy, or came from one."
+                f"{self.name} shows that this run was resumed elsewhere: its DIR.run here is a copy, or came from one."
                 " Resume in the folder that ran last, or move this DIR.run away to pay for a new run."
             )
 
     def _spent(self, runs: tuple[LedgerRun, ...]) -> float:
         delta, adjacency = _terms(runs)
         if len({run.schedule.budget.adjacency for run in runs}) > 1:
-            raise LedgerError(
-                f"The runs in {self._file} protect {adjacency}; one of another relation cannot join them."
-            )
+            raise LedgerError(f"The runs in {self.name} protect {adjacency}; one of another relation cannot join them.")
         if len({run.schedule.budget.unit for run in runs}) > 1:
             unit = runs[0].schedule.budget.unit or "record"
-            raise LedgerError(f"The runs in {self._file} protect one {unit}; a run for another unit cannot join them.")
+            raise LedgerError(f"The runs in {self.name} protect one {unit}; a run for another unit cannot join them.")
         try:
             return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
         except ValueError as error:
-            raise LedgerError(f"The spending of the runs in {self._file} cannot be composed: {error}") from None
+            raise LedgerError(f"The spending of the runs in {self.name} cannot be composed: {error}") from None
 
     def _read(self) -> tuple[float, tuple[LedgerRun, ...], tuple[Entry, ...]]:
         """Returns the cap, the runs and the checked chain."""
-        with self._open() as db, transaction(db, "BEGIN"):
-            cap, runs = rows.terms(db, self._file)[0], rows.runs(db)
-            return cap, runs, rows.checked_chain(db, cap, self._file)
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Opens the ledger for one transaction that writes; a ledger of an earlier version gets its chain first."""
-        with self._open() as db, transaction(db):
-            rows.add_chain(db, self._file)
-            yield db
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        check_database(self._file)
-        db = connect(self._file, "DELETE", "EXTRA", create=False)
-        try:
-            with usable(self._file):
-                if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
-                    raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
-                rows.check_formats(db, self._file)
-                yield db
-        finally:
-            db.close()
+        with self._store.reading() as db:
+            cap, runs = rows.terms(db, self.name)[0], rows.runs(db)
+            return cap, runs, rows.checked_chain(db, cap, self.name)
 
 
 def _user() -> str:

@@ -13,7 +13,7 @@ from dpdistill.accounting.schedule import Schedule
 from dpdistill.errors import LedgerError
 from dpdistill.ledger import chain
 from dpdistill.ledger.chain import Entry
-from dpdistill.ledger.database import check_format
+from dpdistill.ledger.database import Tables, check_format
 from dpdistill.ledger.dataset_file import damaged
 from dpdistill.ledger.folder import KEY_BYTES
 
@@ -54,17 +54,19 @@ def first(cap: float) -> Iterable[tuple[str, tuple]]:
     )
 
 
-def check_formats(db: sqlite3.Connection, file: Path) -> None:
+def check_formats(db: sqlite3.Connection, file: Path | str) -> None:
     """Raises LedgerError for a file that is neither of the present format nor of the one without a chain."""
     if not _lacks_chain(db):
         check_format(db, file, FORMAT)
 
 
-def _lacks_chain(db: sqlite3.Connection) -> bool:
+def _lacks_chain(db: Tables) -> bool:
+    if getattr(db, "always_chained", False):
+        return False
     return db.execute("PRAGMA user_version").fetchone()[0] == WITHOUT_CHAIN
 
 
-def terms(db: sqlite3.Connection, file: Path) -> tuple[float, bytes, bytes | None]:
+def terms(db: Tables, file: Path | str) -> tuple[float, bytes, bytes | None]:
     """Returns (cap, key, digest of the records) of a ledger.
 
     Raises:
@@ -77,7 +79,7 @@ def terms(db: sqlite3.Connection, file: Path) -> tuple[float, bytes, bytes | Non
     return cap, key, digest
 
 
-def runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
+def runs(db: Tables) -> tuple[LedgerRun, ...]:
     """Returns the runs in the order of payment.
 
     Raises:
@@ -94,7 +96,7 @@ def runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
         raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
 
 
-def add_run(db: sqlite3.Connection, run: LedgerRun) -> None:
+def add_run(db: Tables, run: LedgerRun) -> None:
     """Adds a run and its entry in the chain, inside a transaction that writes."""
     facts = (run.label, run.date, run.schedule.to_json(), run.payer)
     number = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM runs").fetchone()[0]
@@ -103,14 +105,14 @@ def add_run(db: sqlite3.Connection, run: LedgerRun) -> None:
     chain.append(db, chain.RUN, run.run_id, facts)
 
 
-def complete(db: sqlite3.Connection, run_id: str) -> str:
+def complete(db: Tables, run_id: str) -> str:
     """Returns the head of the entry that completes a run; adds the entry if there is none."""
     where = (chain.COMPLETE, run_id)
     found = db.execute("SELECT head FROM chain WHERE kind = ? AND run_id = ?", where).fetchone()
     return found[0] if found else chain.append(db, *where)
 
 
-def add_chain(db: sqlite3.Connection, file: Path) -> None:
+def add_chain(db: Tables, file: Path | str) -> None:
     """Adds the chain to a ledger of an earlier version, inside a transaction that writes: one entry per paid run.
 
     Runs that were complete before are completed when they are resumed; their earlier certificates state no head.
@@ -125,7 +127,7 @@ def add_chain(db: sqlite3.Connection, file: Path) -> None:
     db.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def checked_chain(db: sqlite3.Connection, cap: float, file: Path) -> tuple[Entry, ...]:
+def checked_chain(db: Tables, cap: float, file: Path | str) -> tuple[Entry, ...]:
     """Returns the chain; none for a ledger of an earlier version.
 
     Raises:
@@ -138,7 +140,7 @@ def checked_chain(db: sqlite3.Connection, cap: float, file: Path) -> tuple[Entry
     return entries
 
 
-def _facts(db: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+def _facts(db: Tables) -> dict[str, tuple[str, ...]]:
     """Returns label, date, schedule and payer by run, in the order of payment, as the chain hashes them."""
     found = db.execute("SELECT run_id, label, date, schedule, payer FROM runs ORDER BY number").fetchall()
     return {run_id: tuple(facts) for run_id, *facts in found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,19 +58,40 @@ class HouseSummary:
         return tuple(sorted(found, key=lambda each: (each[1].date, each[0])))
 
 
+def summarise_database(address: str) -> HouseSummary:
+    """Returns the account of all ledgers in a PostgreSQL database, postgresql://user@host/database.
+
+    Raises:
+        LedgerError: the database cannot be reached, or has no ledger.
+    """
+    from dpdistill.ledger.postgres import ledgers_in
+
+    found = _read({each.partition("#")[2]: each for each in ledgers_in(address)})
+    if not found.ledgers and not found.faults:
+        raise LedgerError("Expected ledgers in the database; it has none: dpdistill budget new ADDRESS#NAME makes one.")
+    return found
+
+
+def _read(places: Mapping[str, str | os.PathLike]) -> HouseSummary:
+    """Returns the account of ledgers by name, without registers."""
+    ledgers: dict[str, LedgerSummary] = {}
+    faults: dict[str, str] = {}
+    for name, place in places.items():
+        try:
+            ledgers[name] = DatasetLedger(place).summary()
+        except LedgerError as error:
+            faults[name] = str(error)
+    return HouseSummary(ledgers, (), faults)
+
+
 def summarise(folder: Path) -> HouseSummary:
     """Returns the account of all ledgers in a folder; a ledger that cannot be read is named with its fault.
 
     Raises:
         LedgerError: the folder has no ledger, or registers.toml cannot be used.
     """
-    ledgers: dict[str, LedgerSummary] = {}
-    faults: dict[str, str] = {}
-    for file in sorted(path for path in folder.iterdir() if is_ledger(path)):
-        try:
-            ledgers[file.name] = DatasetLedger(file).summary()
-        except LedgerError as error:
-            faults[file.name] = str(error)
+    found = _read({path.name: path for path in sorted(folder.iterdir()) if is_ledger(path)})
+    ledgers, faults = found.ledgers, found.faults
     if not ledgers and not faults:
         raise LedgerError(f"Expected data sets' ledgers in {folder}; it has none: dpdistill budget new makes one.")
     runs = {name: summary.runs for name, summary in ledgers.items()}

@@ -19,6 +19,7 @@ from dpdistill.certificate.build import (
 from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
+from dpdistill.ledger.store import ledger_name
 from dpdistill.method import Method, Progress, no_progress, scratch
 from dpdistill.private.aggregator import LocalAggregator
 from dpdistill.private.checks import check_query
@@ -148,7 +149,7 @@ def distill(
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
     whole = records if beside is None else records.joined(beside)
-    payment = Payment(budget, folder, None if ledger is None else Path(ledger))
+    payment = Payment(budget, folder, ledger_name(ledger))
     with told(payment):
         check_ledger(method, budget, ledger, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
         with ExitStack() as stack:
