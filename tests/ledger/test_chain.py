@@ -62,6 +62,7 @@ def test_every_payment_and_every_complete_run_is_one_entry(file):
     assert entries[3].head == head == ledger.summary().head
     assert len({entry.random for entry in entries}) == 4
     assert {len(entry.random) for entry in entries} == {32}
+    assert [ledger.holds(run_id) for run_id in "abc"] == [True, True, False]
     with pytest.raises(LedgerError, match="Run c is not in"):
         ledger.complete("c")
 

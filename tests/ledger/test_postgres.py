@@ -214,7 +214,7 @@ def test_an_answer_to_a_commit_that_is_lost(address, tmp_path, monkeypatch):
 
     def losing(self, query, *how, **other):
         result = execute(self, query, *how, **other)
-        if query == b"COMMIT" and len(lost) < 5:
+        if query == "COMMIT" and len(lost) < 5:
             lost.append(query)
             raise psycopg.OperationalError
         return result

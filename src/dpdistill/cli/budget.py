@@ -46,7 +46,7 @@ def begin(
 @app.command("show")
 def show(
     place: Annotated[
-        str, typer.Argument(metavar="PLACE", help="A data set's ledger, or a folder or database of ledgers.")
+        str, typer.Argument(metavar="FILE", help="A data set's ledger, or a folder or database of ledgers.")
     ],
     page: Annotated[
         str | None, typer.Option(rich_help_panel="Output", help="Write the account of a folder as an HTML file, too.")

@@ -201,6 +201,15 @@ class DatasetLedger:
                 raise LedgerError(f"Run {run_id} is not in {self.name}: it cannot be complete.")
             return rows.complete(db, run_id)
 
+    def holds(self, run_id: str) -> bool:
+        """Returns whether a run is paid in the ledger.
+
+        Raises:
+            LedgerError: the file has no ledger, or cannot be read.
+        """
+        with self._store.reading() as db:
+            return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
+
     def chain(self) -> tuple[Entry, ...]:
         """Returns the entries of the chain, checked; none for a ledger of an earlier version.
 

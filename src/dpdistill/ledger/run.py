@@ -140,8 +140,12 @@ class RunLedger:
         with usable("The run's ledger"), transaction(self._db):
             self._db.execute("UPDATE run SET joined = 1")
         self._joined = True
-        with self._paying():
-            dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
+        try:
+            with self._paying():
+                dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
+        except LedgerUnusable:  # an earlier start may have paid, or this one whose answer was lost
+            self.paid = self.paid or _may_hold(dataset, self.run_id)
+            raise
         self._dataset = dataset
 
     @staticmethod
@@ -328,6 +332,14 @@ class RunLedger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _may_hold(dataset: DatasetLedger, run_id: str) -> bool:
+    """Returns whether a data set's ledger has a run, or cannot be read."""
+    try:
+        return dataset.holds(run_id)
+    except LedgerError:
+        return True
 
 
 def _events(db: sqlite3.Connection) -> tuple[Event, ...]:
