@@ -13,7 +13,7 @@ PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --maxprocesses 8 --dis
 QUICK = tests/test_rooms.py tests/schema tests/sources tests/storage tests/accounting tests/certificate tests/publish \
 	$(addprefix tests/private/test_,grid.py linear.py noise.py sampling.py)
 
-.PHONY: demo test test-all types suite quick accuracy lint install mutants mutation constraints clean docs coverage
+.PHONY: demo test test-all types suite quick accuracy lint bundle install mutants mutation constraints clean docs coverage
 
 install: $(VENV)/.installed
 
@@ -79,6 +79,14 @@ mutation: install
 docs: install
 	$(PIP) install --quiet -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build
+
+# Everything that installs without a network, for this platform and $(PYTHON): build/dpdistill-bundle-*.tar.
+# BUNDLE="--extras tables" takes other extras.
+bundle:
+	rm -rf build/bundler
+	$(PYTHON) -m venv build/bundler
+	build/bundler/bin/pip --disable-pip-version-check install --quiet 'cyclonedx-bom==7.5.0'
+	build/bundler/bin/python .ci/bundle $(BUNDLE)
 
 # The newest versions within the bounds of pyproject.toml, as they were found in a fresh virtual environment.
 constraints:

@@ -30,6 +30,8 @@ ROOMS: dict[str, set[str]] = {
         *("errors", "schema", "query", "recipe.earlier_names", "storage.atomic", "folder.layout"),
         *("accounting", "ledger"),
     },
+    "signatures": {"schema", "storage.atomic", "storage.files", "folder.layout", "certificate.check"},
+    "machine": {"folder.layout", "ledger.database"},
     "networks": {"schema", "recipe"},
     "features": {"public_images", "encoders", "recipe", "networks"},
     "kernels": {"recipe", "features", "networks"},
@@ -44,10 +46,10 @@ ROOMS: dict[str, set[str]] = {
 }
 """What each room may import: rooms, and single modules of others."""
 ROOMS["run"] = {*ROOMS} - {"attacks", "evaluation", "features", "networks", "kernels", "public_images", "sources"}
-ROOMS["run"] -= {"encoders"}
+ROOMS["run"] -= {"encoders", "signatures", "machine"}
 ROOMS["table_distiller"] = {"schema", "query", "method", "storage", "sources", "folder", "accounting", "methods", "run"}
 ROOMS["verification"] = {"schema", "query", "encoders", "recipe", "method", "folder.contents", "methods", "certificate"}
-ROOMS["verification"] |= {"graphs", "publish"}
+ROOMS["verification"] |= {"graphs", "publish", "signatures"}
 ROOMS[TOP] = {*("errors", "schema", "storage", "sources", "accounting", "methods", "run", "table_distiller")}
 ROOMS[TOP] |= {"verification", "certificate", "ledger", "publish"}
 ROOMS["audits"] = {*ROOMS} - {"table_distiller", "verification", TOP}

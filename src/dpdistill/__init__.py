@@ -24,13 +24,18 @@ if TYPE_CHECKING:
     from dpdistill.api.catalogue import list_recipes as list_recipes
     from dpdistill.api.demo import Demo as Demo
     from dpdistill.api.demo import demo as demo
+    from dpdistill.api.doctor import doctor as doctor
     from dpdistill.api.documents import Exported as Exported
     from dpdistill.api.documents import export as export
     from dpdistill.api.documents import report as report
     from dpdistill.api.evaluate import HeldOut as HeldOut
     from dpdistill.api.evaluate import Scoring as Scoring
     from dpdistill.api.evaluate import evaluate as evaluate
+    from dpdistill.api.house import house_summary as house_summary
+    from dpdistill.api.house import write_house_page as write_house_page
+    from dpdistill.api.ledger import HeadCheck as HeadCheck
     from dpdistill.api.ledger import begin_ledger as begin_ledger
+    from dpdistill.api.ledger import check_heads as check_heads
     from dpdistill.api.ledger import ledger_summary as ledger_summary
     from dpdistill.api.listener import Listener as Listener
     from dpdistill.api.options import Account as Account
@@ -51,6 +56,8 @@ if TYPE_CHECKING:
     from dpdistill.api.scoring import HeldOutImages as HeldOutImages
     from dpdistill.api.scoring import Networks as Networks
     from dpdistill.api.scoring import Regression as Regression
+    from dpdistill.api.signing import new_key as new_key
+    from dpdistill.api.signing import sign as sign
     from dpdistill.api.student import Teaching as Teaching
     from dpdistill.api.student import student as student
     from dpdistill.api.tables import SchemaDraft as SchemaDraft
@@ -108,12 +115,15 @@ _PLACES = {
         *("list_kernels", "list_methods", "list_recipes"),
     ),
     "api.demo": ("Demo", "demo"),
+    "api.doctor": ("doctor",),
     "api.documents": ("Exported", "export", "report"),
-    "api.ledger": ("begin_ledger", "ledger_summary"),
+    "api.house": ("house_summary", "write_house_page"),
+    "api.ledger": ("HeadCheck", "begin_ledger", "check_heads", "ledger_summary"),
     "api.listener": ("Listener",),
     "api.options": ("Account", "BudgetChoice", "Machine", "Persons", "Reading", "RecipeChoice"),
     "api.run": ("Plan", "distill", "distill_without_privacy", "finish_again", "plan"),
     "api.sample": ("Sample", "sample"),
+    "api.signing": ("new_key", "sign"),
     "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
     "certificate.check": ("Verification",),
     "ledger.dataset": ("LedgerSummary",),
@@ -156,6 +166,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "FieldDescription",
+    "HeadCheck",
     "HeldOut",
     "HeldOutImages",
     "LedgerError",
@@ -196,25 +207,31 @@ __all__ = [
     "audit_run",
     "audit_shadows",
     "begin_ledger",
+    "check_heads",
     "check_table",
     "demo",
     "distill",
     "distill_without_privacy",
+    "doctor",
     "draft_schema",
     "evaluate",
     "export",
     "finish_again",
+    "house_summary",
     "ledger_summary",
     "list_kernels",
     "list_methods",
     "list_recipes",
     "load",
+    "new_key",
     "plan",
     "report",
     "sample",
+    "sign",
     "straighten_images",
     "student",
     "verify",
+    "write_house_page",
 ]
 
 

@@ -1,5 +1,13 @@
 """Errors of the package: one base class, and one class for each kind of cause."""
 
+EXTRAS = {
+    **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},
+    **{"sqlalchemy": "sql", "psycopg": "sql", "duckdb": "sql", "duckdb_engine": "sql", "pydicom": "dicom"},
+    **{"jax_privacy": "audit", "onnx": "onnx", "ray": "ray", "fsspec": "ray"},
+    **{"cryptography": "sign", "bcrypt": "sign"},
+}
+"""Packages that a command may lack, and the extra that installs each."""
+
 
 class DPDistillError(Exception):
     """An error that a caller can fix or must know; its text is one sentence without any private value."""

@@ -16,6 +16,8 @@ from dpdistill.certificate.format import Certificate
 from dpdistill.certificate.public_inputs import ENCODER
 from dpdistill.certificate.verify import check_certificate
 from dpdistill.schema import DataError
+from dpdistill.signatures.folder import check_signatures
+from dpdistill.signatures.signers import read_signers
 
 if TYPE_CHECKING:
     from dpdistill.method import Distilled
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def verify(
-    folder: str | os.PathLike, run: str | os.PathLike | None = None, encoder: str | os.PathLike | None = None
+    folder: str | os.PathLike,
+    run: str | os.PathLike | None = None,
+    encoder: str | os.PathLike | None = None,
+    signer: str | os.PathLike | None = None,
 ) -> Verification:
     """Checks a shared folder, like the command `dpdistill verify`.
 
@@ -37,11 +42,17 @@ def verify(
         run: the owner's folder of the run; by default folder + ".run", if it exists.
         encoder: the ONNX file of the recipe's public pre-trained encoder; by default the file on this machine with the
             stated hash, if there is one.
+        signer: KEY.pub, or a file `allowed_signers` of ssh-keygen: the folder fails unless one of these signers signed
+            certificate.json and documents.sha256. None checks no signature. A signature says who signed, never what
+            was run.
 
     Returns:
         The checks, and their `outcome`: "PASSED", "FAILED", or "GUARANTEE PASSED, DOCUMENTS NOT COMPARED" if another
         version wrote a document that this one cannot reproduce. `passed` is True only for "PASSED". A damaged folder
         gives a failed check, never an exception.
+
+    Raises:
+        DataError: `signer` cannot be read, or has a line with an option that is not honoured.
 
     Example:
         >>> verify("shared").passed  # doctest: +SKIP
@@ -49,7 +60,10 @@ def verify(
     """
     path = Path(folder)
     file = None if encoder is None else Path(encoder)
-    return check_certificate(path, None if run is None else Path(run), lambda stated: _expected(path, stated, file))
+    signers = None if signer is None else read_signers(signer)
+    found = check_certificate(path, None if run is None else Path(run), lambda stated: _expected(path, stated, file))
+    *checks, closing = found.checks
+    return Verification((*checks, *check_signatures(path, signers), closing))
 
 
 def _expected(folder: Path, certificate: Certificate, encoder: Path | None) -> Expected:

@@ -34,8 +34,8 @@ FORM = {
     "group_privacy": (NUMBER,), "groups": {"*": (NUMBER,)}, "attacker": {"*": NUMBER}, "epsilons": {"*": (NUMBER,)},
     "schedule": {"stages": [STAGE], "noise_multipliers": [SIGMA], "budget": BUDGET}, "events": dict,
     "noise": "operating-system entropy", "slack": (WORDS,), "backend": str, "self_test": str, "releases": (SHA256,),
-    "ledger_head": None, "recipe": dict, "schema": dict, "inferred": [WORDS], "public_inputs": [INPUT], "choices": [],
-    "owners": [], "scores": [], "attestations": [], "versions": dict.fromkeys(
+    "ledger_head": (SHA256,), "recipe": dict, "schema": dict, "inferred": [WORDS], "public_inputs": [INPUT],
+    "choices": [], "owners": [], "scores": [], "attestations": [], "versions": dict.fromkeys(
         ("python", "dpdistill", "jax", "numpy", "scipy", "dp-accounting", "pillow", "jinja2"),
         "not installed|[0-9][0-9A-Za-z.+!-]{0,63}"),
     "files": {"*": SHA256}, "date": "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}", "scope": WORDS}
@@ -43,7 +43,7 @@ WITHOUT_GUARANTEE = FORM | {
     "claim": {"epsilon": "infinite: no privacy guarantee", "delta": None}, "groups": {}, "attacker": {}, "epsilons": {},
     "noise": "none", "scope": re.escape("epsilon is infinite: the releases behind these files carry no noise, and "
                                         "nothing here limits what they reveal about a record."),
-} | dict.fromkeys(("relation", "unit", "group_privacy", "schedule", "events", "slack", "releases"))
+} | dict.fromkeys(("relation", "unit", "group_privacy", "schedule", "events", "slack", "releases", "ledger_head"))
 GAUSSIAN = {"kind": str, "part": "all", "rounds": (1, 1_000_000), "noise_multiplier": SIGMA}
 EVENTS = {"composition": {"kind": str, "part": "all", "events": list}, "gaussian": GAUSSIAN,
           "poisson-gaussian": GAUSSIAN | {"sampling_prob": (5e-324, 1 - 2**-53)}}

@@ -168,7 +168,6 @@ class TestRoom:
         "choices": [{"field": "per_class", "chosen": 1, "candidates": [1, 10], "part": "held-out"}],
         "owners": [{"name": "another hospital", "part": "theirs"}],
         "scores": [{"name": "accuracy", "value": 0.9, "part": "held-out"}],
-        "ledger_head": "1f" * 32,
         "attestations": [{"kind": "trusted platform", "sha256": "1f" * 32}],
     }
 

@@ -225,7 +225,7 @@ def test_budget_adds_runs_up_and_the_cap_refuses_before_records_are_opened(tmp_p
     out = succeeds("budget", ledger)
     sigma = 1.0 / np.sqrt(2.0 / 7.0318**2)
     together = gaussian_epsilon(sigma, 1e-5)
-    assert re.search(r"^one +\d{4}-\d\d-\d\d +0.5 +1e-05$", out, re.M)
+    assert re.search(r"^one +\d{4}-\d\d-\d\d +\S+ +0.5 +1e-05$", out, re.M)
     assert "two [red]" in out
     assert f"Spent together: epsilon = {together:.3f}" in out
     assert "Cap: epsilon = 0.8; one more full-batch run of epsilon = 0.28" in out

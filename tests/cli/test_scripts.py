@@ -445,7 +445,7 @@ def test_records_that_memory_does_not_hold_are_told_before_they_are_there(monkey
 def test_a_plan_takes_the_options_of_distill():
     commands = typer.main.get_command(app).commands
     plan, distill = ({opt for param in commands[name].params for opt in param.opts} for name in ("plan", "distill"))
-    assert distill - plan == {"--from", "--title"}
+    assert distill - plan == {"--from", "--title", "--sign"}
     assert plan - distill == {"--records"}
     required = {param.name for param in commands["plan"].params if param.required}
     assert required == {"data"}

@@ -259,7 +259,8 @@ class Account:
     """Payment of a run, and public facts about it.
 
     Args:
-        ledger: ledger file that composes all runs on the data set; None for none.
+        ledger: ledger file that composes all runs on the data set, or postgresql://user@host/database#ledger; None for
+            none.
         overwrite: replace an earlier result, and pay for a new run.
         seed: seed of everything public, never of the noise; None for 0.
         class_size: number of records of a class, if public; states how large the noise is compared with one class.
@@ -268,7 +269,7 @@ class Account:
     PANEL: ClassVar[str] = "Privacy"
     ledger: str | os.PathLike | None = option(
         None,
-        "Ledger file that composes all runs on this data set; `dpdistill budget new FILE --cap ...` creates it.",
+        "Ledger of all runs on this data set, a FILE or postgresql://host/database#name; see `dpdistill budget new`.",
         kind=str,
     )
     overwrite: bool = option(

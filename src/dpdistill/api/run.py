@@ -265,10 +265,10 @@ def _run(request: Request, listener: Listener, title: str | None) -> Result:
     terms.caution(listener)
     paid = how_paid(request, terms, path)
     if terms.budget is not None:
+        from dpdistill.ledger.store import ledger_name
         from dpdistill.run import payment
 
-        ledger = request.account.ledger
-        payment.expect(payment.Payment(terms.budget, paid["run_dir"], None if ledger is None else Path(ledger)))
+        payment.expect(payment.Payment(terms.budget, paid["run_dir"], ledger_name(request.account.ledger)))
     method, records = prepared(request, terms, paid, listener)
     if terms.budget is not None:
         from dpdistill.accounting.schedule import calibrate

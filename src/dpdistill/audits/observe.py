@@ -79,8 +79,11 @@ def differences(one: Observation, other: Observation) -> tuple[str, ...]:
 
 
 def _of_result(result: run.Result, folder: Path) -> Observation:
-    """Returns digests of the parts of a result, and of every file of the shared folder by name."""
-    whole = replace(result, run_dir=None, payment=None)
+    """Returns digests of the parts of a result, and of every file of the shared folder by name.
+
+    The head of a data set's ledger is left out: it is drawn anew by the ledger, from random bytes alone.
+    """
+    whole = replace(result, run_dir=None, payment=None, ledger_head=None)
     seen = {f"result.{f.name}": digest(getattr(whole, f.name)) for f in fields(whole) if f.name != "distilled"}
     made = whole.distilled
     seen |= {f"distilled.{f.name}": digest(getattr(made, f.name)) for f in fields(made)}

@@ -163,6 +163,7 @@ def build_certificate(
     backend: str = NOT_STATED,
     self_test: str = NOT_STATED,
     releases: str | None = None,
+    ledger_head: str | None = None,
     date: str | None = None,
 ) -> dict:
     """Returns the certificate of a finished run; it holds functions of releases and public facts only.
@@ -179,6 +180,7 @@ def build_certificate(
         self_test: the checks before the first release, in words.
         releases: id of the releases, shared by all sets made from them; None if unknown. The certificate states the id
             only if the noise is secret: otherwise the id is a function of the records.
+        ledger_head: head of the data set's ledger after the run, random digits; None for a run without such a ledger.
         date: ISO date without a time of day; today by default.
 
     Returns:
@@ -214,7 +216,8 @@ def build_certificate(
         "schema": facts,
         "inferred": inferred,
         "public_inputs": [each.model_dump() for each in public_inputs(recipe)],
-        **{key: None if key == "ledger_head" else [] for key in CANNOT_CHECK},
+        "ledger_head": ledger_head,
+        **{key: [] for key in CANNOT_CHECK},
         "versions": versions(),
         "files": files,
         "date": _day(date),

@@ -56,7 +56,8 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
         "schema": {key: value for key, value in facts.items() if key != "inferred"},
         "inferred": inferred,
         "public_inputs": [each.model_dump() for each in public_inputs(recipe)],
-        **{key: None if key == "ledger_head" else [] for key in CANNOT_CHECK},
+        "ledger_head": None,
+        **{key: [] for key in CANNOT_CHECK},
     }
 
 

@@ -21,6 +21,7 @@ from dpdistill.folder.layout import (
     UNLISTED,
     hash_files,
     is_plain,
+    is_signing,
     looks_listed,
     owner_folder,
     read_object,
@@ -50,7 +51,7 @@ def check_files(folder: Path, certificate: Certificate, expected: Expected) -> I
         named = plain(", ".join(irregular[:3])) + (" and more" if len(irregular) > 3 else "")
         yield Check("files", False, f"Expected regular files; these are links, pipes or devices: {named}.")
         return
-    extra = [name for name in names if name not in certificate.files and name not in UNLISTED]
+    extra = [name for name in names if name not in certificate.files and name not in UNLISTED and not is_signing(name)]
     foreign = [name for name in extra if looks_listed(name) or _is_ledger(folder / name)]
     foreign += _foreign_folders(folders, certificate.files)
     yield _listed(result, certificate.files, foreign)

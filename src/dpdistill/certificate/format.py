@@ -20,7 +20,7 @@ SCHEMA_FILE = Path(__file__).with_name("certificate-3.schema.json")
 WHOLE = "all"
 """Name of the part that contains all records."""
 INFINITE = "infinite: no privacy guarantee"
-CANNOT_CHECK = ("choices", "owners", "scores", "ledger_head", "attestations")
+CANNOT_CHECK = ("choices", "owners", "scores", "attestations")
 """Fields of the format that no version writes or checks yet."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -184,7 +184,9 @@ class Certificate(Model):
     backend: Annotated[str, Field(description="What the releases were computed on, in words.")]
     self_test: Annotated[str, Field(description="What the run tested before its first release, in words.")]
     releases: Annotated[Sha256 | None, Field(description="Id of the releases.")]
-    ledger_head: Annotated[Sha256 | None, Field(description="Last entry of a chained ledger. Not used: null.")]
+    ledger_head: Annotated[
+        Sha256 | None, Field(description="Head of the data set's ledger after the run; null without one.")
+    ]
     recipe: Annotated[Object, Field(description="What recipe.json holds.")]
     facts: Annotated[Object, Field(alias="schema", description="Public facts of the data set.")]
     inferred: Annotated[list[Text], Field(description="Public facts that were taken from the records.")]

@@ -84,6 +84,7 @@ def check_certificate(
             _ledger(certificate, schedule, folder, run, expected),
             *check_arithmetic(certificate, _composed(certificate, schedule)),
             *_releases(certificate),
+            *_ledger_head(certificate),
             *_inferred(certificate),
             Check("covered", None, plain(cert.scope(schedule.budget, certificate.recipe), 1000)),
         ]
@@ -142,7 +143,8 @@ def _schedule(certificate: Certificate) -> Schedule | None:
 
 
 def _check_no_claim(certificate: Certificate) -> None:
-    stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "slack": None, "releases": None, "scope": cert.NO_SCOPE}
+    stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "scope": cert.NO_SCOPE}
+    stated |= dict.fromkeys(("slack", "releases", "ledger_head"))
     result = certificate.to_json()
     for key, value in stated.items():
         if not same(result[key], value):
@@ -195,6 +197,14 @@ def _releases(certificate: Certificate) -> Iterator[Check]:
         shared = "sets with this id were made from the same releases, which are paid for once"
         name = plain(certificate.releases)
         yield Check("releases", None, f"Release id, as stated by the certificate, not checked: {name}; {shared}.")
+
+
+def _ledger_head(certificate: Certificate) -> Iterator[Check]:
+    """Yields the stated head of the data set's ledger, which the owner of that ledger can compare."""
+    if certificate.ledger_head is not None:
+        how = "its owner compares the head: dpdistill budget check DIR --ledger FILE"
+        detail = f"Head of the data set's ledger, as stated, not checked: {certificate.ledger_head}; {how}."
+        yield Check("ledger head", None, detail)
 
 
 def _inferred(certificate: Certificate) -> Iterator[Check]:
@@ -288,6 +298,8 @@ def _ledger(
     if any(event != expected for event, expected in zip(record.events, promised, strict=False)):
         return Check("ledger", False, "The events in the run's ledger are not those of the schedule.")
     holds = f"The run's ledger holds {done} of {schedule.rounds} promised rounds, and no other"
+    if record.head is not None and record.head != certificate.ledger_head:
+        return Check("ledger", False, "The run's ledger states another head of the data set's ledger.")
     return _ledgers_recipe(certificate, record, expected.free, holds)
 
 

@@ -15,10 +15,11 @@ from dpdistill.cli.app import app, main
 
 PARTS = frozenset(
     {"app", "audit_method", "audit_run", "audit_set", "audit_shadows", "compile_cache", "expand", "global_options"}
-    | {"listener", "malloc", "options", "panels", "progress", "streams", "terminal"}
+    | {"listener", "malloc", "options", "panels", "passphrase", "progress", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""
-FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")
+FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "sign", "verify")
+FIRST += ("methods", "account")
 """Commands in the order of use; other commands follow by name, then groups of commands."""
 
 

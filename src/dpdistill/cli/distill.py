@@ -13,6 +13,7 @@ from dpdistill.cli.expand import expand
 from dpdistill.cli.listener import Terminal
 from dpdistill.cli.options import Cap, refuse_cap
 from dpdistill.cli.panels import Expert
+from dpdistill.cli.passphrase import say_signed, unlocked
 from dpdistill.cli.terminal import give, say
 from dpdistill.schema import DataError, name_unit
 
@@ -45,6 +46,12 @@ def distill(
             "--from", rich_help_panel="Recipe", help="DIR.run of a finished run: use its releases again, free."
         ),
     ] = None,
+    sign: Annotated[
+        str | None,
+        typer.Option(
+            "--sign", rich_help_panel=Expert("Output"), help="Sign the result with this key: see `dpdistill sign`."
+        ),
+    ] = None,
     non_private: Annotated[
         bool,
         typer.Option(
@@ -56,6 +63,7 @@ def distill(
     refuse_cap(cap)
     if (data is None) != (from_ is not None):
         raise DataError("Expected either DATA or --from DIR.run.")
+    key = None if sign is None else unlocked(sign)  # before anything is paid
     if from_ is not None:
         _refuse_with_from(choice, reading, persons, account, machine, non_private)
         result = dp.finish_again(
@@ -67,6 +75,8 @@ def distill(
             title=title, private=not non_private, listener=Terminal(), **vars(account),
         )  # fmt: skip
     _say_result(Path(out).resolve(), result)
+    if key is not None:
+        say_signed(Path(out), dp.sign(out, key), key)
 
 
 def _refuse_with_from(

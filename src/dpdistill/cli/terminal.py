@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dpdistill.errors import DPDistillError, OutOfMemory, is_out_of_memory
+from dpdistill.errors import EXTRAS, DPDistillError, OutOfMemory, is_out_of_memory
 from dpdistill.run import payment
 from dpdistill.schema import hide_secrets
 
@@ -30,12 +30,6 @@ WIDTH = 80
 DONE, FAILED, REFUSED, CRASHED, NOT_COMPARED, PAID_RESUMABLE, PAID_FAILED, FULL = 0, 1, 2, 3, 4, 5, 6, 7
 STOPPED, TERMINATED = 130, 143
 """Exit codes; docs/scripts.md explains them."""
-EXTRAS = {
-    **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},
-    **{"sqlalchemy": "sql", "psycopg": "sql", "duckdb": "sql", "duckdb_engine": "sql", "pydicom": "dicom"},
-    **{"jax_privacy": "audit", "onnx": "onnx", "ray": "ray", "fsspec": "ray"},
-}
-"""Packages that a command may lack, and the extra that installs each."""
 
 
 @dataclass

@@ -23,13 +23,21 @@ def verify(
             rich_help_panel="Output", help="FILE.onnx of the recipe's public encoder; found by its hash by default."
         ),
     ] = None,
+    signer: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel="Output",
+            help="KEY.pub or allowed_signers: fails unless one of these signers signed the folder.",
+        ),
+    ] = None,
 ) -> None:
-    """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger.
+    """Re-check a shared folder: every file, the recipe, arithmetic, plan and ledger, and who signed it.
 
-    The last line and the exit code state the outcome: 0 PASSED, 1 FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
+    A signature says who signed, never what was run. The last line and the exit code state the outcome: 0 PASSED, 1
+    FAILED, 4 GUARANTEE PASSED, DOCUMENTS NOT COMPARED.
     """
     with working("checking"):
-        result = dp.verify(folder, run, encoder)
+        result = dp.verify(folder, run, encoder, signer)
     for item in result.checks:
         mark, style = {True: ("ok", "green"), False: ("FAIL", "bold red"), None: ("", None)}[item.passed]
         say(f"{item.name}: {item.detail}", mark=f"{mark:5}", style=style)

@@ -33,6 +33,8 @@ UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT, PREDICT)
 """Files outside the certificate's list: the certificate itself, page and documents that can be made again from the
 folder, and scores, which epsilon does not cover.
 """
+SUMS = "documents.sha256"
+"""SHA-256 of each file outside the certificate's list, written when a folder is signed; `sha256sum -c` reads it."""
 OWNERS = (".run", ".audit")
 """Endings of the owner's folders, which stand next to a shared one and are never shared."""
 FINISHED = "finished"
@@ -43,6 +45,7 @@ MAX_MODEL = 80 << 20
 ROUNDING = 1e-5
 """Distance by which single precision may leave [-1, 1]."""
 
+_SIGNATURE = re.compile(rf"({re.escape(CERTIFICATE)}|{re.escape(SUMS)})(?:\.([A-Za-z0-9_-]{{1,40}}))?\.sig")
 _PICTURE = re.compile(rf"{IMAGES}/[^/]+/\d{{3,}}\.png")
 _ENDINGS = {Path(name).suffix for name in (*LISTED, *UNLISTED) if name not in (CARD, PREDICT)} | {
     ".npy",
@@ -59,6 +62,29 @@ def owner_folder(folder: Path) -> Path:
 def is_listed(name: str) -> bool:
     """Returns whether a certificate lists a file of that name, relative to the folder and with slashes."""
     return name in LISTED or _PICTURE.fullmatch(name) is not None
+
+
+def signature_name(signed: str, signer: str | None) -> str:
+    """Returns the name of a detached signature: certificate.json.sig, or certificate.json.NAME.sig of another signer.
+
+    Raises:
+        DataError: a name of other characters than letters, digits, "-" and "_", or of more than 40.
+    """
+    name = f"{signed}.sig" if signer is None else f"{signed}.{signer}.sig"
+    if _SIGNATURE.fullmatch(name) is None:
+        raise DataError(f"Expected 1 to 40 letters, digits, '-' or '_' as the signer's name; got {signer!r:.80}.")
+    return name
+
+
+def signer_of(name: str) -> tuple[str, str | None] | None:
+    """Returns (signed file, name of the signer or None) of a signature's file name; None for any other file."""
+    found = _SIGNATURE.fullmatch(name)
+    return None if found is None else (found[1], found[2])
+
+
+def is_signing(name: str) -> bool:
+    """Returns whether a file belongs to a signed folder: a detached signature, or the list of the documents' hashes."""
+    return name == SUMS or signer_of(name) is not None
 
 
 def looks_listed(name: str) -> bool:

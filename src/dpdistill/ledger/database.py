@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 from dpdistill.errors import LedgerError, LedgerUnusable
+
+
+class Tables(Protocol):
+    """A connection inside a transaction: of SQLite, or one with the same statements."""
+
+    def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Any:
+        """Runs one statement; its values are marked by "?"."""
+        ...
 
 
 def is_new(db: sqlite3.Connection) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
-import secrets
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date as Date
 from numbers import Real
@@ -18,31 +16,12 @@ from dpdistill.accounting.bounds import Group
 from dpdistill.accounting.pld import compose
 from dpdistill.accounting.schedule import MAX_EPSILON, MIN_EPSILON, Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError
-from dpdistill.ledger.database import check_format, connect, transaction, usable
-from dpdistill.ledger.dataset_file import check_database, damaged, make_database
-from dpdistill.ledger.folder import KEY_BYTES
+from dpdistill.ledger import dataset_rows as rows
+from dpdistill.ledger.chain import Entry
+from dpdistill.ledger.dataset_rows import LedgerRun, Nonces
+from dpdistill.ledger.register import Register
+from dpdistill.ledger.store import store_of
 from dpdistill.query import Stage
-
-Nonces = tuple[str, str]
-"""Nonces in a run's ledger: for the round before the last, and for the last."""
-
-FORMAT = 0x64700004
-_TABLES = (
-    "CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), cap REAL NOT NULL, key BLOB NOT NULL, digest BLOB)",
-    "CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, label TEXT NOT NULL,"
-    " date TEXT NOT NULL, schedule TEXT NOT NULL, nonce TEXT NOT NULL)",
-)
-
-
-@dataclass(frozen=True)
-class LedgerRun:
-    """One run in a data set's ledger: its label, its cost, and the nonce of its latest round."""
-
-    run_id: str
-    label: str
-    date: str
-    schedule: Schedule
-    nonce: str
 
 
 @dataclass(frozen=True)
@@ -57,6 +36,7 @@ class LedgerSummary:
         spent: their composed epsilon.
         left: the largest epsilon of one more full-batch run that still fits the cap, rounded down. It is not cap -
             spent: epsilons do not add up.
+        head: head of the ledger's chain; None for a ledger of an earlier version that no run has used since.
     """
 
     runs: tuple[LedgerRun, ...]
@@ -65,6 +45,7 @@ class LedgerSummary:
     cap: float
     spent: float
     left: float
+    head: str | None = None
 
 
 class DatasetLedger:
@@ -72,7 +53,8 @@ class DatasetLedger:
     records.
 
     Args:
-        file: the ledger's file. No run creates it: a missing, empty or truncated file is refused.
+        file: the ledger's file, or postgresql://user@host/database#ledger. No run creates it: a missing, empty or
+            truncated file is refused.
 
     Guarantee:
         *Cap.* All reserved runs together are (cap, delta)-DP at the first run's delta, if their schedules were fixed
@@ -92,14 +74,17 @@ class DatasetLedger:
         *Crashes.* The folder that ran last is never locked out: killed between the two commits it has (a, b), and a is
         here; killed at any other moment, its later nonce is here.
 
-        Copies of this file are not detected: a folder and a file restored together look like the first ones.
+        *Restored copies of this file.* Every payment adds an entry to a chain of hashes, and a certificate states the
+        chain's head. A file restored from a copy lacks the heads of later certificates: `check_heads` shows that.
+        Without these certificates a folder and a file restored together look like the first ones.
 
     Source:
         Smith and Thakurta 2022, Fully Adaptive Composition for Gaussian Differential Privacy (the filter).
     """
 
     def __init__(self, file: str | os.PathLike) -> None:
-        self._file = Path(file)
+        self._store = store_of(file)
+        self.name = self._store.name
 
     @classmethod
     def begin(cls, file: str | os.PathLike, cap: float) -> DatasetLedger:
@@ -117,10 +102,9 @@ class DatasetLedger:
         """
         if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 < cap < math.inf:
             raise LedgerError(f"Expected 0 < cap={cap!r:.80} < inf.")
-        key = secrets.token_bytes(KEY_BYTES)
-        rows = (("INSERT INTO ledger VALUES (1, ?, ?, NULL)", (float(cap), key)),)
-        make_database(Path(file), _TABLES, FORMAT, rows)
-        return cls(file)
+        ledger = cls(file)
+        ledger._store.begin(float(cap))
+        return ledger
 
     def bind(self, digest_of: Callable[[bytes], bytes]) -> None:
         """Binds the ledger to the records of the runs, before any release; the first call decides.
@@ -131,21 +115,28 @@ class DatasetLedger:
         Raises:
             LedgerError: the ledger belongs to other records, or the file has no ledger.
         """
-        with self._open() as db:
-            with transaction(db, "BEGIN"):
-                key = _row(db, self._file)[1]
-            digest = digest_of(key)
-            with transaction(db):
-                stored = _row(db, self._file)[2]
-                if stored is None:
-                    db.execute("UPDATE ledger SET digest = ?", (digest,))
-                elif stored != digest:
-                    raise LedgerError(
-                        f"{self._file} is the ledger of other records (or of these, read with other options): use the"
-                        " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
-                    )
+        with self._store.reading() as db:
+            key = rows.terms(db, self.name)[1]
+        digest = digest_of(key)
+        with self._store.writing() as db:
+            stored = rows.terms(db, self.name)[2]
+            if stored is None:
+                db.execute("UPDATE ledger SET digest = ?", (digest,))
+            elif stored != digest:
+                raise LedgerError(
+                    f"{self.name} is the ledger of other records (or of these, read with other options): use the"
+                    " ledger of this data set, or begin one for it: dpdistill budget new FILE --cap EPSILON."
+                )
 
-    def reserve(self, run_id: str, label: str, schedule: Schedule, nonces: Nonces, date: str | None = None) -> float:
+    def reserve(
+        self,
+        run_id: str,
+        label: str,
+        schedule: Schedule,
+        nonces: Nonces,
+        date: str | None = None,
+        payer: str | None = None,
+    ) -> float:
         """Pays for all rounds of a run, before it reads any record; a run in the ledger pays nothing again.
 
         Args:
@@ -154,24 +145,28 @@ class DatasetLedger:
             schedule: schedule of the run, which states its cost.
             nonces: nonces of the run's folder.
             date: ISO date, today's by default.
+            payer: name of the person who pays; by default DPDISTILL_USER, else the user's name on this machine.
 
         Returns:
             The composed epsilon of all runs, this one included.
 
         Raises:
-            LedgerError: the run would exceed the cap, states another relation or schedule, was resumed in another copy
-                of its folder, no records are bound, or the file is no ledger.
+            LedgerError: the run would exceed the cap of the ledger or of a register, states another relation or
+                schedule, was resumed in another copy of its folder, no records are bound, or the file is no ledger.
         """
-        run = LedgerRun(run_id, label, date or Date.today().isoformat(), schedule, nonces[1])
-        with self._open() as db, transaction(db):
-            (cap, _, digest), runs = _row(db, self._file), _runs(db)
+        day, payer = date or Date.today().isoformat(), _user() if payer is None else payer
+        run = LedgerRun(run_id, label, day, schedule, nonces[1], payer)
+        with self._store.registers(lock=True) as registers, self._store.writing() as db:
+            (cap, _, digest), runs = rows.terms(db, self.name), rows.runs(db)
+            rows.checked_chain(db, cap, self.name)
             if digest is None:
-                raise LedgerError(f"Expected the records of {self._file} to be stated before a run on them is paid.")
+                raise LedgerError(f"Expected the records of {self.name} to be stated before a run on them is paid.")
             spent = self._admit(runs, cap, run, nonces)
-            row = (run_id, label, run.date, schedule.to_json(), run.nonce)
-            columns = "run_id, label, date, schedule, nonce"
-            again = "ON CONFLICT (run_id) DO UPDATE SET nonce = excluded.nonce"
-            db.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?) {again}", row)
+            if any(other.run_id == run_id for other in runs):  # paid already
+                db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (run.nonce, run_id))
+            else:
+                self._admit_in(registers, (*runs, run))
+                rows.add_run(db, run)
         return spent
 
     def advance(self, run_id: str, nonces: Nonces) -> None:
@@ -184,10 +179,44 @@ class DatasetLedger:
         Raises:
             LedgerError: the run was resumed in another copy of its folder, or the file cannot be written.
         """
-        with self._open() as db, transaction(db):
+        with self._store.writing() as db:
             result = db.execute("SELECT nonce FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             self._check_latest(result[0] if result else "", nonces)
             db.execute("UPDATE runs SET nonce = ? WHERE run_id = ?", (nonces[1], run_id))
+
+    def complete(self, run_id: str) -> str:
+        """Notes in the chain that the last round of a run is released; a second call changes nothing.
+
+        Args:
+            run_id: a reserved run.
+
+        Returns:
+            The head of the chain for the run's certificates, 64 hexadecimal digits.
+
+        Raises:
+            LedgerError: the run is not in the ledger, or the file cannot be written.
+        """
+        with self._store.writing() as db:
+            if db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is None:
+                raise LedgerError(f"Run {run_id} is not in {self.name}: it cannot be complete.")
+            return rows.complete(db, run_id)
+
+    def holds(self, run_id: str) -> bool:
+        """Returns whether a run is paid in the ledger.
+
+        Raises:
+            LedgerError: the file has no ledger, or cannot be read.
+        """
+        with self._store.reading() as db:
+            return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
+
+    def chain(self) -> tuple[Entry, ...]:
+        """Returns the entries of the chain, checked; none for a ledger of an earlier version.
+
+        Raises:
+            LedgerError: the file has no ledger, or its runs are not those of its chain.
+        """
+        return self._read()[2]
 
     def check_first(self, epsilon: float) -> None:
         """Refuses a file that is no ledger, and an epsilon over the cap for a first run; nothing is composed.
@@ -198,12 +227,10 @@ class DatasetLedger:
         Raises:
             LedgerError: no ledger, an epsilon over the cap, or a folder that cannot be written to.
         """
-        folder = self._file.resolve().parent
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise LedgerError(f"Expected --ledger in a folder that can be written to; {folder} cannot.")
-        cap, runs = self._read()
+        self._store.check_writable()
+        cap, runs, _ = self._read()
         if not runs and epsilon > cap:
-            raise LedgerError(f"Expected a run within the cap of {cap} in {self._file}; got epsilon={epsilon:g}.")
+            raise LedgerError(f"Expected a run within the cap of {cap} in {self.name}; got epsilon={epsilon:g}.")
 
     def check(self, schedule: Schedule, run_id: str = "", nonces: Nonces = ("", "")) -> float:
         """Raises the errors of `reserve` without writing anything, to refuse a run before its records are opened.
@@ -219,8 +246,13 @@ class DatasetLedger:
         Raises:
             LedgerError: as `reserve`.
         """
-        cap, runs = self._read()
-        return self._admit(runs, cap, LedgerRun(run_id, "", "", schedule, nonces[1]), nonces)
+        cap, runs, _ = self._read()
+        run = LedgerRun(run_id, "", "", schedule, nonces[1])
+        spent = self._admit(runs, cap, run, nonces)
+        if all(other.run_id != run_id for other in runs):
+            with self._store.registers() as registers:
+                self._admit_in(registers, (*runs, run))
+        return spent
 
     def summary(self) -> LedgerSummary:
         """Returns the runs, their joint spending, and the epsilon that still fits.
@@ -228,9 +260,10 @@ class DatasetLedger:
         Raises:
             LedgerError: the file has no ledger.
         """
-        cap, runs = self._read()
+        cap, runs, entries = self._read()
         delta, adjacency = _terms(runs)
-        return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), _left(runs, delta, adjacency, cap))
+        left, head = _left(runs, delta, adjacency, cap), entries[-1].head if entries else None
+        return LedgerSummary(runs, delta, adjacency, cap, self._spent(runs), left, head)
 
     def _admit(self, runs: tuple[LedgerRun, ...], cap: float, run: LedgerRun, nonces: Nonces) -> float:
         """Returns the composed epsilon with the run; a run in the ledger pays nothing again, one over the cap is
@@ -239,73 +272,54 @@ class DatasetLedger:
         known = next((other for other in runs if other.run_id == run.run_id), None)
         if known is not None:
             if known.schedule != run.schedule:
-                raise LedgerError(f"Run {run.run_id} is in {self._file} with another schedule.")
+                raise LedgerError(f"Run {run.run_id} is in {self.name} with another schedule.")
             self._check_latest(known.nonce, nonces)
             return self._spent(runs)
         spent = self._spent((*runs, run))
         if spent > cap:
             together = f"With this run the data set would have spent epsilon={spent:.6g}"
-            raise LedgerError(f"{together}, over the cap of {cap} in {self._file}.")
+            raise LedgerError(f"{together}, over the cap of {cap} in {self.name}.")
         return spent
+
+    def _admit_in(self, registers: Iterable[Register], runs: tuple[LedgerRun, ...]) -> None:
+        """Refuses the runs of this ledger if they exceed the cap of a register together with those of its others."""
+        for register in registers:
+            own = Path(self.name).resolve().name
+            others = {name: DatasetLedger(register.folder / name)._read()[1] for name in {*register.ledgers} - {own}}
+            register.admit(others | {own: runs})
 
     def _check_latest(self, nonce: str, nonces: Nonces) -> None:
         if nonce not in nonces:
             raise LedgerError(
-                f"{self._file} shows that this run was resumed elsewhere: its DIR.run here is a copy, or came from one."
+                f"{self.name} shows that this run was resumed elsewhere: its DIR.run here is a copy, or came from one."
                 " Resume in the folder that ran last, or move this DIR.run away to pay for a new run."
             )
 
     def _spent(self, runs: tuple[LedgerRun, ...]) -> float:
         delta, adjacency = _terms(runs)
         if len({run.schedule.budget.adjacency for run in runs}) > 1:
-            raise LedgerError(
-                f"The runs in {self._file} protect {adjacency}; one of another relation cannot join them."
-            )
+            raise LedgerError(f"The runs in {self.name} protect {adjacency}; one of another relation cannot join them.")
         if len({run.schedule.budget.unit for run in runs}) > 1:
             unit = runs[0].schedule.budget.unit or "record"
-            raise LedgerError(f"The runs in {self._file} protect one {unit}; a run for another unit cannot join them.")
+            raise LedgerError(f"The runs in {self.name} protect one {unit}; a run for another unit cannot join them.")
         try:
             return 0.0 if delta is None else compose(_groups(runs), delta, adjacency)
         except ValueError as error:
-            raise LedgerError(f"The spending of the runs in {self._file} cannot be composed: {error}") from None
+            raise LedgerError(f"The spending of the runs in {self.name} cannot be composed: {error}") from None
 
-    def _read(self) -> tuple[float, tuple[LedgerRun, ...]]:
-        """Returns the cap and the runs."""
-        with self._open() as db, transaction(db, "BEGIN"):
-            return _row(db, self._file)[0], _runs(db)
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        check_database(self._file)
-        db = connect(self._file, "DELETE", "EXTRA", create=False)
-        try:
-            with usable(self._file):
-                if db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
-                    raise LedgerError(damaged(self._file, "SQLite finds it inconsistent"))
-                check_format(db, self._file, FORMAT)
-                yield db
-        finally:
-            db.close()
+    def _read(self) -> tuple[float, tuple[LedgerRun, ...], tuple[Entry, ...]]:
+        """Returns the cap, the runs and the checked chain."""
+        with self._store.reading() as db:
+            cap, runs = rows.terms(db, self.name)[0], rows.runs(db)
+            return cap, runs, rows.checked_chain(db, cap, self.name)
 
 
-def _row(db: sqlite3.Connection, path: Path) -> tuple[float, bytes, bytes | None]:
-    """Returns (cap, key, digest of the records) of a ledger."""
-    rows = db.execute("SELECT cap, key, digest FROM ledger").fetchall()
-    cap, key, digest = rows[0] if len(rows) == 1 else (None, None, None)
-    if not isinstance(cap, float) or not 0.0 < cap < math.inf or not isinstance(key, bytes) or len(key) != KEY_BYTES:
-        raise LedgerError(damaged(path, "it has no cap or no key"))
-    return cap, key, digest
-
-
-def _runs(db: sqlite3.Connection) -> tuple[LedgerRun, ...]:
-    rows = db.execute("SELECT run_id, label, date, schedule, nonce FROM runs ORDER BY number").fetchall()
+def _user() -> str:
+    """Returns the name of the person who pays: DPDISTILL_USER, else the user's name on this machine, if it has one."""
     try:
-        return tuple(
-            LedgerRun(run_id, label, date, Schedule.from_json(schedule), nonce)
-            for run_id, label, date, schedule, nonce in rows
-        )
-    except (KeyError, TypeError, ValueError):
-        raise LedgerError("The data set's ledger is damaged: a run in it has no schedule.") from None
+        return os.environ.get("DPDISTILL_USER") or getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 def _terms(runs: tuple[LedgerRun, ...]) -> tuple[float | None, Any]:

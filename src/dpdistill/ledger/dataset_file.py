@@ -83,6 +83,6 @@ def check_database(path: Path) -> None:
         raise LedgerError(damaged(path, "it is empty or truncated"))
 
 
-def damaged(path: Path, how: str) -> str:
+def damaged(path: Path | str, how: str) -> str:
     """Returns the sentence about a damaged ledger."""
     return f"The ledger {path} is damaged: {how}. Restore its latest copy if no run was paid since; begin no new one."

@@ -25,7 +25,8 @@ from dpdistill.ledger.database import (
     transaction,
     usable,
 )
-from dpdistill.ledger.dataset import DatasetLedger, Nonces
+from dpdistill.ledger.dataset import DatasetLedger
+from dpdistill.ledger.dataset_rows import Nonces
 from dpdistill.ledger.folder import RUN_LEDGER, archive_ledger, lock_folder, make_folder
 from dpdistill.query import Event, Release
 from dpdistill.recipe.earlier_names import current_recipe
@@ -47,6 +48,8 @@ _FURTHER = (
     " PRIMARY KEY (round, part))"
 )
 """Further parts of values that are longer than PART; ledgers of earlier versions lack the table."""
+_HEAD = "CREATE TABLE IF NOT EXISTS head (id INTEGER PRIMARY KEY CHECK (id = 1), head TEXT NOT NULL)"
+"""Head of the data set's ledger after the last round; ledgers of earlier versions lack the table."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class RunRecord:
         schedule: schedule at the start of the run.
         events: events of the committed rounds.
         nonces: nonces of the round before the last, and of the last (`DatasetLedger`).
+        head: head of the data set's ledger after the last round; None without such a ledger, or before.
     """
 
     run_id: str
@@ -66,6 +70,7 @@ class RunRecord:
     schedule: Schedule
     events: tuple[Event, ...]
     nonces: Nonces
+    head: str | None = None
 
 
 class RunLedger:
@@ -135,8 +140,12 @@ class RunLedger:
         with usable("The run's ledger"), transaction(self._db):
             self._db.execute("UPDATE run SET joined = 1")
         self._joined = True
-        with self._paying():
-            dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
+        try:
+            with self._paying():
+                dataset.reserve(self.run_id, label, self._schedule, _nonces(self._db))
+        except LedgerUnusable:  # an earlier start may have paid, or this one whose answer was lost
+            self.paid = self.paid or _may_hold(dataset, self.run_id)
+            raise
         self._dataset = dataset
 
     @staticmethod
@@ -153,7 +162,7 @@ class RunLedger:
                 with transaction(db, "BEGIN"):
                     run_id, recipe, schedule = db.execute("SELECT run_id, recipe, schedule FROM run").fetchone()
                     texts = current_recipe(json.loads(recipe)), Schedule.from_json(schedule)
-                    return RunRecord(run_id, *texts, _events(db), _nonces(db))
+                    return RunRecord(run_id, *texts, _events(db), _nonces(db), _head(db))
             except LedgerError:
                 raise
             except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
@@ -254,6 +263,24 @@ class RunLedger:
         assert stored is not None
         return stored
 
+    def complete(self) -> str | None:
+        """Notes in the data set's ledger that all rounds are released; a second call changes nothing.
+
+        Returns:
+            The head of that ledger for certificates, which this ledger keeps; None without a data set's ledger.
+
+        Raises:
+            LedgerError: a round is missing, or a ledger cannot be written.
+        """
+        if self.resume_at != self._schedule.rounds:
+            raise LedgerError(f"Expected {self._schedule.rounds} rounds to be committed; {self.resume_at} are.")
+        if self._dataset is None:
+            return None
+        head = self._dataset.complete(self.run_id)
+        with usable("The run's ledger"), transaction(self._db):
+            self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?)", (head,))
+        return head
+
     @contextmanager
     def _paying(self) -> Iterator[None]:
         """Counts the round as paid before its transaction; only an error that rolled it back revokes that."""
@@ -307,6 +334,14 @@ class RunLedger:
         self.close()
 
 
+def _may_hold(dataset: DatasetLedger, run_id: str) -> bool:
+    """Returns whether a data set's ledger has a run, or cannot be read."""
+    try:
+        return dataset.holds(run_id)
+    except LedgerError:
+        return True
+
+
 def _events(db: sqlite3.Connection) -> tuple[Event, ...]:
     rows = db.execute("SELECT noise_multiplier, sampling_prob FROM rounds ORDER BY round").fetchall()
     return tuple(Event(*row) for row in rows)
@@ -314,6 +349,14 @@ def _events(db: sqlite3.Connection) -> tuple[Event, ...]:
 
 def _nonces(db: sqlite3.Connection) -> Nonces:
     return db.execute("SELECT previous, nonce FROM run").fetchone()
+
+
+def _head(db: sqlite3.Connection) -> str | None:
+    """Returns the stored head of the data set's ledger, or None."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'head'").fetchone():
+        return None
+    row = db.execute("SELECT head FROM head").fetchone()
+    return row[0] if row else None
 
 
 def _canonical(recipe: dict) -> str:
@@ -347,6 +390,7 @@ def _start_run(db: sqlite3.Connection, texts: dict[str, str], digest: bytes, nam
                 db.execute("INSERT INTO run VALUES (1, ?, ?, ?, ?, 0, ?, ?)", row)
             check_format(db, name, _RUN_FORMAT)
             db.execute(_FURTHER)
+            db.execute(_HEAD)
             stored = db.execute("SELECT recipe, schedule, digest FROM run").fetchone()
     except sqlite3.Error as error:
         kind = LedgerUnusable if is_of_the_disk(error) else LedgerError

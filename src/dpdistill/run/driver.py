@@ -19,6 +19,7 @@ from dpdistill.certificate.build import (
 from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import RunLedger
+from dpdistill.ledger.store import ledger_name
 from dpdistill.method import Method, Progress, no_progress, scratch
 from dpdistill.private.aggregator import LocalAggregator
 from dpdistill.private.checks import check_query
@@ -148,7 +149,7 @@ def distill(
     identity = {**recipe, "schema": records.schema.to_json(), "noise": entropy.kind}
     LOG.info("%s: %d releases, epsilon %g at delta %g", method.name, schedule.rounds, budget.epsilon, budget.delta)
     whole = records if beside is None else records.joined(beside)
-    payment = Payment(budget, folder, None if ledger is None else Path(ledger))
+    payment = Payment(budget, folder, ledger_name(ledger))
     with told(payment):
         check_ledger(method, budget, ledger, seed=seed, run_dir=run_dir, overwrite=overwrite, named=named)
         with ExitStack() as stack:
@@ -160,6 +161,7 @@ def distill(
             store, earlier = parts.store(folder, run_ledger.run_id, run_ledger), len(run_ledger.events())
             with scratch(_scratch_of(folder, run_ledger.run_id)):
                 state = run_rounds(method, curator, store, schedule.rounds, seed, records.schema, progress, watch)
+            head = run_ledger.complete()
         payment.released, noise = True, curator.noise_kind
         del curator  # frees the features of records: the set needs memory
         with scratch(_scratch_of(folder, run_ledger.run_id)):
@@ -167,7 +169,7 @@ def distill(
         name = releases_id(run_ledger.run_id, state)
     on = _machine(workers, earlier)
     stated = {"slack": slack_of(method), "backend": on, "self_test": PASSED, "releases": name, "payment": payment}
-    return Result(distilled, recipe, schedule, noise, folder, **stated)
+    return Result(distilled, recipe, schedule, noise, folder, ledger_head=head, **stated)
 
 
 def distill_without_privacy(
@@ -233,7 +235,12 @@ def finish_again(
     with scratch(_scratch_of(folder, run.run_id)):
         distilled = method.finish(state, schema, progress)
     statements = dict.fromkeys(("backend", "self_test"), OF_THE_RELEASES)
-    stated = {"slack": slack_of(method), **statements, "releases": releases_id(run.run_id, state)}
+    stated = {
+        "slack": slack_of(method),
+        **statements,
+        "releases": releases_id(run.run_id, state),
+        "ledger_head": run.head,
+    }
     same = recipe_of(method, seed)["fields"] == run.recipe["fields"]
     recipe = recipe_of(method, seed, run.recipe.get("named") if same or named is None else named)
     return Result(distilled, recipe, run.schedule, run.recipe["noise"], **stated)

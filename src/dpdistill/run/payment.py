@@ -34,7 +34,7 @@ class Payment:
     Args:
         budget: paid in full as soon as the first round is paid: stopping early saves nothing.
         run_dir: the owner's folder; None if the releases are kept in memory.
-        ledger: the data set's ledger, or None.
+        ledger: the place of the data set's ledger, without a password, or None.
         run: the run's ledger, once it is open.
         released: whether all rounds are released.
         saved: the folder of the complete result, or None.
@@ -42,7 +42,7 @@ class Payment:
 
     budget: Budget
     run_dir: Path | None
-    ledger: Path | None
+    ledger: str | None
     run: RunLedger | None = None
     released: bool = False
     saved: Path | None = None

@@ -17,7 +17,7 @@ from dpdistill.certificate.build import (
     recipe_content,
     write_certificate,
 )
-from dpdistill.folder.layout import MODEL, RECIPE, UNLISTED
+from dpdistill.folder.layout import MODEL, RECIPE, UNLISTED, is_signing, list_files
 from dpdistill.folder.save import check_output, write_distilled
 from dpdistill.graphs.refusal import NotExported
 from dpdistill.graphs.released import released_model
@@ -48,6 +48,7 @@ class Result:
         backend: hardware and software that computed the releases, in words.
         self_test: the checks before the first release, in words.
         releases: id shared by all sets made from the same releases; None if unknown.
+        ledger_head: head of the data set's ledger after the run; None without one.
         payment: payment of the run; None if this process paid nothing.
     """
 
@@ -60,6 +61,7 @@ class Result:
     backend: str = NOT_STATED
     self_test: str = NOT_STATED
     releases: str | None = None
+    ledger_head: str | None = None
     payment: Payment | None = None
 
     def __repr__(self) -> str:
@@ -144,7 +146,8 @@ class Result:
         if output_folder.ends(path, self.run_dir):
             return path
         target = output_folder.start(path)
-        for stale in UNLISTED:
+        signatures = [name for name in list_files(target) if is_signing(name)]
+        for stale in (*UNLISTED, *signatures):
             (target / stale).unlink(missing_ok=True)
         write_distilled(target, self.distilled, self._model())
         content = recipe_content(self.recipe)
@@ -159,6 +162,7 @@ class Result:
             backend=self.backend,
             self_test=self.self_test,
             releases=self.releases,
+            ledger_head=self.ledger_head,
         )
         write_certificate(target, certificate)
         write_documents(target)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from dpdistill.folder.layout import CARD, CERTIFICATE, CROISSANT, MODEL, PREDICT, REPORT, is_plain, sha256
+from dpdistill.folder.layout import (
+    CARD,
+    CERTIFICATE,
+    CROISSANT,
+    MODEL,
+    PREDICT,
+    REPORT,
+    SUMS,
+    UNLISTED,
+    is_plain,
+    is_signing,
+    list_files,
+    sha256,
+)
 from dpdistill.publish.export import card, program, sentences
 from dpdistill.publish.export.documents import croissant_text, write_text
 from dpdistill.publish.export.publisher import Publisher
@@ -36,8 +50,9 @@ _PAGES.filters |= {function.__name__: function for function in words.FILTERS}
 def write_kit(source: Path, to: Path, folder: Folder, publisher: Publisher) -> None:
     """Writes a folder with partner.zip and officer.html.
 
-    The zip file holds the files that the certificate lists, documents made from them, and the second verifier: no file
-    of DIR.run, no scores, and no file that somebody else put into the folder.
+    The zip file holds the files that the certificate lists, documents made from them, signatures of a signed folder
+    whose documents are the same, and the second verifier: no file of DIR.run, no scores, and no file that somebody else
+    put into the folder.
 
     Raises:
         DataError: a set without a guarantee, which must not be shared.
@@ -68,8 +83,22 @@ def partner_files(source: Path, folder: Folder, publisher: Publisher, title: str
     if folder.has(MODEL):
         texts[PREDICT] = program.describe(folder, publisher)
     files |= {f"{SET}/{name}": text.encode("utf-8", "replace") for name, text in texts.items()}
+    files |= _signatures(source, files)
     verifier = Path(__file__).parents[2] / VERIFIER
     return files | {VERIFIER: verifier.read_bytes()}
+
+
+def _signatures(source: Path, files: dict[str, bytes]) -> dict[str, bytes]:
+    """Returns documents.sha256 and the signatures; none if a document of the kit is not the one that was signed."""
+    if not (source / SUMS).is_file():
+        return {}
+    lines = [line.partition("  ") for line in (source / SUMS).read_text("utf-8").splitlines()]
+    signed = {name: digest for digest, _, name in lines}
+    documents = [name for name in (*UNLISTED, CERTIFICATE) if f"{SET}/{name}" in files]
+    if any(hashlib.sha256(files[f"{SET}/{name}"]).hexdigest() != signed.get(name) for name in documents):
+        return {}
+    names = [name for name in list_files(source) if is_signing(name) and is_plain(source / name)]
+    return {f"{SET}/{name}": (source / name).read_bytes() for name in names}
 
 
 def officer_page(source: Path, folder: Folder, publisher: Publisher, title: str) -> str:
