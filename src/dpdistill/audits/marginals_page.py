@@ -127,6 +127,8 @@ def _value(facts: Column, column: ColumnComparison, bin: int) -> str:
         return column.values[bin]
     low, high = map(np.float64, facts.bounds)
     ends = from_share(np.array([bin, bin + 1]) / BINS, low, high, facts.scale == "log")
+    if facts.is_time:
+        return " to ".join(map(facts.text, ends))
     return " to ".join(f"{x:,.0f}" if 1e4 <= abs(x) < 1e15 else f"{x:.4g}" for x in ends)
 
 

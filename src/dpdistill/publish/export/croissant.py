@@ -211,5 +211,8 @@ def _column(at: str, name: str, kind: object, said: str) -> dict[str, Any]:
 
 
 def _type(column: Column) -> str:
+    if column.is_time:
+        standard = {} if column.format else {"date": "sc:Date", "datetime": "sc:DateTime"}
+        return standard.get(column.kind, "sc:Text")
     whole = column.kind == "integer" and not column.missing
     return "sc:Integer" if whole else "sc:Float" if column.is_number else "sc:Text"

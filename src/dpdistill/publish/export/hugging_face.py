@@ -94,9 +94,11 @@ def _table(source: Path, schema: TableSchema) -> tuple[dict[str, Any], dict[str,
 def _dtype(column: Column) -> Any:
     import pyarrow as pa
 
-    from dpdistill.folder.tables import are_truth_values
+    from dpdistill.folder.tables import are_truth_values, arrow_type
 
     texts = pa.bool_() if are_truth_values(column.categories) else pa.string()
+    if column.is_time:
+        return arrow_type(column)
     return {"integer": pa.int64(), "numeric": pa.float64()}.get(column.kind, texts)
 
 

@@ -51,7 +51,7 @@ STRAIGHTENED = (
 def holds(column: Column) -> str:
     """Returns the values that a column may hold: its bounds, or whole category names up to SHOWN characters."""
     if column.is_number:
-        sentence = " to ".join(map(number, column.bounds or ()))
+        sentence = " to ".join(map(column.text if column.is_time else number, column.bounds or ()))
     else:
         kept = 1
         while kept < len(column.categories) and len(", ".join(column.categories[: kept + 1])) <= SHOWN:

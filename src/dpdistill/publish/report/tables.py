@@ -18,6 +18,9 @@ MOST_COLOURS = 5
 KINDS = {
     "numeric": "number",
     "integer": "whole number",
+    "date": "date",
+    "datetime": "date and time",
+    "duration": "duration",
     "ordinal": "categories in order",
     "categorical": "categories",
 }
@@ -54,6 +57,8 @@ def value_text(column: Column, value: float) -> str:
     """Returns a raw value as text: a category's name, a whole number without a point, an en dash if missing."""
     if value != value:
         return "–"
+    if column.is_time:
+        return column.text(value)
     return words.number(value) if column.is_number else column.categories[int(value)]
 
 

@@ -57,7 +57,9 @@ def draft_schema(
         _check_names(table.title, list(looks.values()))
     found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
     labels = looks.pop(target)
-    classes = labels.choices()
+    classes = () if labels.times.typed else labels.choices()
+    if labels.times.typed:
+        labels.unusable = "holds dates or times"
     if not 2 <= len(classes) <= MAX_CATEGORIES:
         many = (
             f"a column that {labels.unusable.partition(':')[0]}" if labels.unusable else f"more than {MAX_CATEGORIES}"
@@ -108,9 +110,13 @@ def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...
             ignored[name] = guess
         else:
             columns.append(guess)
-            what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
+            what = (
+                "bounds, format, resolution" if guess.is_time else "bounds, scale" if guess.is_number else "categories"
+            )
             comma = "; with --decimal , the values would be numbers" if look.has_commas else ""
-            notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
+            notes[f"columns.{name}"] = (
+                f"kind, {what} and missing {REPLACE}{comma}{look.times.others if guess.is_time else ''}"
+            )
     if ignored:
         notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
     return tuple(columns), tuple(ignored), notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from pydantic import Discriminator, Tag
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.facts import STRICT, StrictBool, read_facts
 from dpdistill.schema.number_text import NUMBER
+from dpdistill.schema.times import code_of_bound, facts_of
 from dpdistill.sources.tables.source import CsvFormat
 from dpdistill.sources.yaml_text import dump_yaml, load_yaml
 from dpdistill.storage.atomic import write_atomically, writing
@@ -127,8 +128,24 @@ def _type_values(part: Any) -> None:
         if key in _FLAGS and value in ("true", "false"):
             part[key] = value == "true"
         elif key == "bounds" and isinstance(value, list):
-            numbers = [isinstance(x, str) and NUMBER.fullmatch(x) and abs(float(x)) <= 1e30 for x in value]
-            part[key] = [float(x) if number else x for x, number in zip(value, numbers, strict=True)]
+            dates = part.get("kind") in ("date", "datetime")
+            part[key] = _codes(part, value) if dates else [_number(bound) for bound in value]
+        elif key in ("places", "step"):
+            number = _number(value)
+            part[key] = int(number) if key == "places" and isinstance(number, float) and number % 1 == 0 else number
+
+
+def _number(text: Any) -> Any:
+    """Returns the number in a text, or what is no text of a number unchanged."""
+    is_number = isinstance(text, str) and NUMBER.fullmatch(text) and abs(float(text)) <= 1e30
+    return float(text) if is_number else text
+
+
+def _codes(part: dict[str, Any], bounds: list) -> list:
+    """Returns the codes of the bounds of a column of dates or datetimes."""
+    name, kind, *stated = (part.get(key) for key in ("name", "kind", "resolution", "format", "zone"))
+    texts = [each if isinstance(each, str) else None for each in stated]
+    return [code_of_bound(f"column {name!r}", facts_of(f"column {name!r}", str(kind), *texts), each) for each in bounds]
 
 
 def _require_distinct(what: str, texts: tuple[str, ...]) -> None:
@@ -211,14 +228,23 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
     lines.append("columns:")
     for column in schema.columns:
         lines += _comment(notes.get(f"columns.{column.name}"), "  ")
-        first, *rest = _dump(_stated(column), True)
+        first, *rest = _dump(_column(column), True)
         lines += [f"  - {first}", *(f"    {line}" for line in rest)]
     return lines
 
 
-def _stated(facts: object) -> dict[str, Any]:
+def _stated(facts: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass that differ from their defaults."""
-    return {name: value for name, value in vars(facts).items() if value != getattr(type(facts), name, None)}
+    stated = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    return {name: value for name, value in stated.items() if value != getattr(type(facts), name, None)}
+
+
+def _column(column: Column) -> dict[str, Any]:
+    """Returns the stated facts of a column, with the bounds of dates and datetimes as texts."""
+    stated = _stated(column)
+    if column.is_time and column.kind != "duration":
+        stated["bounds"] = tuple(column.text(bound) for bound in stated["bounds"])
+    return stated
 
 
 def _comment(note: str | None, indent: str) -> list[str]:
