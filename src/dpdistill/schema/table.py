@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpdistill.schema.column import Column, require_no_index, require_told_apart
+from dpdistill.schema.constraints import Combination, Rules
 from dpdistill.schema.errors import (
     DataError,
     require_harmless,
@@ -20,6 +21,8 @@ from dpdistill.schema.errors import (
 )
 from dpdistill.schema.facts import STRICT, read_facts
 
+LATER = ("constraints", "combinations")
+"""Facts that files state only where a table has them, so that earlier files stay as they are."""
 LONGEST = 4 << 20
 """Most characters of a schema as JSON: the reader of synthetic.npz refuses longer ones."""
 
@@ -100,6 +103,8 @@ class TableSchema:
         classes: names of the classes, in the order of their indices.
         labels: values of the label's column that stand for a class, a tuple a class; the names themselves if empty.
         unit: the meaning of one row, in words: "row", "patient".
+        constraints: texts such as `left <= right`, which every synthetic row obeys (`constraints`).
+        combinations: combinations of categories that synthetic rows may have.
 
     Raises:
         DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
@@ -112,9 +117,11 @@ class TableSchema:
     classes: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...] = ()
     unit: str = "row"
+    constraints: tuple[str, ...] = ()
+    combinations: tuple[Combination, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("columns", "classes", "labels"):
+        for name in ("columns", "classes", "labels", "constraints", "combinations"):
             require_ordered(name, getattr(self, name))
         names = [column.name for column in self.columns]
         require_trimmed("label", self.label)
@@ -145,6 +152,12 @@ class TableSchema:
                 f"Expected a schema of at most {LONGEST:,} characters as JSON; got {characters:,}: declare fewer "
                 "categories, with `other` for the rest."
             )
+        _ = self.rules  # refuses contradictions
+
+    @cached_property
+    def rules(self) -> Rules | None:
+        """Constraints, which `from_unit` makes every row obey; None without constraints."""
+        return Rules(self) if self.constraints or self.combinations else None
 
     @property
     def label_values(self) -> tuple[tuple[str, ...], ...]:
@@ -227,7 +240,7 @@ class TableSchema:
 
         Coordinates are clamped to [-1, 1]; -1 is the lower bound and 1 the upper one. Integers and times are whole
         numbers, rounded to the nearest (ties to even). Numbers with a stated step or places are the nearest multiples;
-        other numbers have the digits that their encoding has.
+        other numbers have the digits that their encoding has. Every row obeys the constraints.
         """
         at, U = self._layout, np.clip(np.asarray(U, np.float64), -1.0, 1.0)
         X = np.empty((len(U), len(self.columns)), np.float64)
@@ -242,11 +255,12 @@ class TableSchema:
         for column, start, width, gap in zip(at.categorical, at.category_at, at.width, at.gap, strict=True):
             slot = U[:, start : start + width + gap].argmax(1)
             X[:, column] = np.where(slot == width, np.nan, slot)
-        return X
+        return X if self.rules is None else self.rules.obey(X)
 
     def to_json(self) -> dict:
         """Returns the facts as files store them."""
-        return {**asdict(self), "columns": tuple(column.to_json() for column in self.columns)}
+        facts = {name: fact for name, fact in asdict(self).items() if fact or name not in LATER}
+        return {**facts, "columns": tuple(column.to_json() for column in self.columns)}
 
     @classmethod
     def from_json(cls, data: dict) -> TableSchema:

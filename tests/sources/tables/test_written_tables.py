@@ -267,6 +267,17 @@ def test_what_is_accepted_can_be_written_and_read(tmp_path_factory, distilled):
     check_written(tmp_path_factory.mktemp("table"), distilled)
 
 
+def test_rows_with_constraints_can_be_written_and_read(tmp_path):
+    columns = (
+        Column("a", "date", (18_000.0, 18_100.0), format="%d.%m.%Y", missing=True),
+        Column("b", "datetime", (26_000_000.0, 26_100_000.0), resolution="minute", step=10.0),
+        Column("sex", "categorical", categories=("f", "m")),
+    )
+    schema = TableSchema(columns, "ill", ("no", "yes"), constraints=("a <= b", "sex = f implies a is missing"))
+    X = np.random.default_rng(0).uniform(-1, 1, (50, schema.dimension)).astype(np.float32)
+    check_written(tmp_path, Distilled(X, np.zeros(50, np.int32), schema))
+
+
 DRAFTED = {
     "hash": (["9223372036854775809", "18446744073709551615", "3"], "numeric", (0.0, 2e19)),
     "gap": (["1e20", "0.5", "7"], "numeric", (0.0, 1e20)),

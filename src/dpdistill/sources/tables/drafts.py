@@ -161,6 +161,8 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
     counts = [_Count(column, table_file.csv) for column in schema.columns]
     encode_label = label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
     classes, rows, lost, unknown, first, missing_units = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
+    rules = [] if schema.rules is None else schema.rules.all
+    broken = np.zeros(len(rules), int)
     names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
     encode_unit = unit_encoder(table_file.csv.missing, {}, table_file.csv.decimal)
     with reading(table.title):
@@ -169,6 +171,8 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
             bad = np.zeros(len(labels), bool)
             for count, values in zip(counts, arrays, strict=True):
                 bad[count.add(table, values, rows)] = True
+            X = np.column_stack([count.codes for count in counts])
+            broken += np.array([(~rule.holds(X)).sum() for rule in rules], int)
             if unit is not None:
                 _, faults = encode_column(table, unit, encode_unit, units)
                 bad[list(faults)], missing_units = True, missing_units + len(faults)
@@ -180,6 +184,7 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
             rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
     lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
     lines += [line for count in counts for line in count.lines(rows)]
+    lines += [f"constraint {rule.text!r}: {n} of {rows} rows break it" for rule, n in zip(rules, broken, strict=True)]
     losses = [(schema.label, unknown, "match no class of the schema: state all classes, or their values")]
     losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
     if lost:
@@ -190,6 +195,11 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
         )
     if not rows:
         lines.append("Warning: there are no rows: distill refuses the table")
+    often = [(rule.text, n) for rule, n in zip(rules, broken, strict=True) if n and n >= WARN_FROM * rows]
+    lines += [
+        f"Warning: constraint {text!r}: {n} of {rows} rows ({100 * n / rows:.3g} %) break it: synthetic rows never do"
+        for text, n in often
+    ]
     return [*lines, *(_warning(name, n, rows, words) for name, n, words in losses if n and n >= WARN_FROM * rows)]
 
 
@@ -205,12 +215,14 @@ class _Count:
         self.encode = encoder(column, form.missing, form.decimal)
         self.encode_known = encoder(replace(column, other=None), form.missing, form.decimal)
         self.clamped = self.missing = self.other = self.bad = 0
+        self.codes = np.zeros(0)
         self.first = ""
         self.low, self.high = math.inf, -math.inf
 
     def add(self, table: Table, values: Values, start: int) -> list[int]:
         """Counts a batch whose first row is number `start`, and returns the faulty rows."""
         codes, faults = encode_column(table, self.column.name, self.encode, values)
+        self.codes = codes
         if faults and not self.bad:
             self.first = f"row {start + min(faults) + 1}: {faults[min(faults)]}"
         self.bad += len(faults)

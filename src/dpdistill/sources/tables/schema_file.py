@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.constraints import Combination
 from dpdistill.schema.facts import STRICT, StrictBool, read_facts
 from dpdistill.schema.number_text import NUMBER
 from dpdistill.schema.times import code_of_bound, facts_of
@@ -24,6 +25,11 @@ DRAFT = "is a draft: replace the facts derived from the records, then set `revie
 """Error text about a schema that is not reviewed."""
 _TITLE = "table schema"
 _DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
+_HINTS = (
+    "# State constraints that every synthetic row must obey, if there are any:",
+    "# constraints: [admitted_on <= left_on, total = drugs + ward_cost, sex = male implies pregnant = no]",
+    "# combinations: [{columns: [state, city], rows: [[Bavaria, Munich], [Hesse, Kassel]]}]",
+)
 _MAX_BYTES = 16 << 20
 _FLAGS = ("reviewed", "header", "missing")
 
@@ -91,6 +97,8 @@ class _File:
     csv: CsvFormat = CsvFormat()
     ignored: tuple[str, ...] = ()
     columns: tuple[Column, ...]
+    constraints: tuple[str, ...] = ()
+    combinations: tuple[Combination, ...] = ()
 
 
 def read_schema(path: str | os.PathLike) -> TableFile:
@@ -118,7 +126,8 @@ def _parse(content: object) -> TableFile:
         _type_values(part)
     given = read_facts(_File, content)
     labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
-    schema = TableSchema(given.columns, given.label, parse_classes(tuple(given.classes)), labels, given.unit)
+    classes, rules = parse_classes(tuple(given.classes)), (given.constraints, given.combinations)
+    schema = TableSchema(given.columns, given.label, classes, labels, given.unit, *rules)
     return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
 
 
@@ -230,7 +239,13 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
         lines += _comment(notes.get(f"columns.{column.name}"), "  ")
         first, *rest = _dump(_column(column), True)
         lines += [f"  - {first}", *(f"    {line}" for line in rest)]
-    return lines
+    if schema.constraints:
+        lines += _dump({"constraints": schema.constraints}, False)
+    if schema.combinations:
+        lines.append("combinations:")
+        for each in schema.combinations:
+            lines += [f"  - {line}" if i == 0 else f"    {line}" for i, line in enumerate(_dump(vars(each), True))]
+    return [*lines, *(() if table_file.reviewed else _HINTS)]
 
 
 def _stated(facts: Any) -> dict[str, Any]:
