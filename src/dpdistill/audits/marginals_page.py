@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.audits.marginals import BINS, ColumnComparison, Comparison
+from dpdistill.audits.marginals import ColumnComparison, Comparison
 from dpdistill.audits.page import Chapter, chapter, write_audit
+from dpdistill.evaluation.bins import BINS
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.table import from_share
 

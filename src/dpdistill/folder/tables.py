@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
-    """Returns raw rows as a frame with the schema's columns, then the label; the types follow from the schema alone.
+    """Returns raw rows as a frame with the schema's columns, then the label; the types follow from the schema.
 
     Args:
         X: raw rows, (n, columns): numbers, indices of categories, NaN for a missing value.
@@ -52,7 +52,8 @@ def _frame(X: np.ndarray, y: np.ndarray, schema: TableSchema, spelled: bool = Fa
     columns: dict[str, Any] = {
         column.name: _values(X[:, i], column, spelled) for i, column in enumerate(schema.columns)
     }
-    columns[schema.label] = _chosen(y.astype(np.int64), schema.classes, spelled)
+    if schema.label is not None:
+        columns[schema.label] = _chosen(y.astype(np.int64), schema.classes, spelled)
     return pd.DataFrame(columns)
 
 

@@ -34,7 +34,7 @@ class Facts(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]: ...
     @property
-    def label(self) -> str: ...
+    def label(self) -> str | None: ...
     @property
     def classes(self) -> tuple[str, ...]: ...
 
@@ -212,7 +212,7 @@ class _Reader:
         if name in self._names:
             return self._schema.columns[self._names.index(name)], self._names.index(name)
         label = self._schema.label
-        if name == label and len(self._schema.classes) > 1:
+        if name == label:
             return Column(name, "categorical", categories=self._schema.classes), len(self._names)
         known = ", ".join([*self._names[:20], *(["..."] if len(self._names) > 20 else [])])
         raise DataError(f"Expected a column of the table in the condition ({known}); got {name!r:.80}.")

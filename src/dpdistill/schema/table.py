@@ -21,6 +21,8 @@ from dpdistill.schema.errors import (
 )
 from dpdistill.schema.facts import STRICT, read_facts
 
+UNLABELLED = ("rows",)
+"""Classes of a table without a label: a single one, which no file names."""
 LATER = ("constraints", "combinations")
 """Facts that files state only where a table has them, so that earlier files stay as they are."""
 LONGEST = 4 << 20
@@ -99,8 +101,8 @@ class TableSchema:
 
     Args:
         columns: all columns but the label.
-        label: name of the label's column.
-        classes: names of the classes, in the order of their indices.
+        label: name of the label's column, or None for a table without a label.
+        classes: names of the classes, in the order of their indices; UNLABELLED for a table without a label.
         labels: values of the label's column that stand for a class, a tuple a class; the names themselves if empty.
         unit: the meaning of one row, in words: "row", "patient".
         constraints: texts such as `left <= right`, which every synthetic row obeys (`constraints`).
@@ -113,8 +115,8 @@ class TableSchema:
 
     __pydantic_config__ = STRICT
     columns: tuple[Column, ...]
-    label: str
-    classes: tuple[str, ...]
+    label: str | None = None
+    classes: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
     unit: str = "row"
     constraints: tuple[str, ...] = ()
@@ -124,35 +126,50 @@ class TableSchema:
         for name in ("columns", "classes", "labels", "constraints", "combinations"):
             require_ordered(name, getattr(self, name))
         names = [column.name for column in self.columns]
-        require_trimmed("label", self.label)
         require_trimmed("unit", self.unit)
-        require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
+        require_writable("unit", self.unit)
         if not names:
             raise DataError("Expected at least one column besides the label.")
-        if len({*names, self.label}) != len(names) + 1:
-            twice = next(name for name in (*names, self.label) if (*names, self.label).count(name) > 1)
-            raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
-        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
-            raise DataError(
-                f"Expected at least 2 distinct classes of {self.label!r}; got {', '.join(self.classes) or 'none'}."
-            )
-        for require in (require_writable, require_harmless):
-            require("the name of the label", self.label)
-            require("each class", *self.classes)
-        require_no_index(self.label)
-        require_printable("class names", *self.classes)
-        require_writable("unit", self.unit)
-        require_writable(f"each value of {self.label!r}", *(text for group in self.labels for text in group))
-        values = [value for group in self.label_values for value in group]
-        if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
-            raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
-        require_told_apart(self.label_values)
+        if self.label is None:
+            self._check_unlabelled(names)
+        else:
+            self._check_label(self.label, names)
         if (characters := len(json.dumps(self.to_json()))) > LONGEST:
             raise DataError(
                 f"Expected a schema of at most {LONGEST:,} characters as JSON; got {characters:,}: declare fewer "
                 "categories, with `other` for the rest."
             )
         _ = self.rules  # refuses contradictions
+
+    def _check_unlabelled(self, names: list[str]) -> None:
+        if self.labels or self.classes not in ((), UNLABELLED):
+            raise DataError(
+                f"Expected the label of the classes {', '.join(self.classes)}; got a table without a label."
+            )
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
+        object.__setattr__(self, "classes", UNLABELLED)
+
+    def _check_label(self, label: str, names: list[str]) -> None:
+        require_trimmed("label", label)
+        require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
+        if len({*names, label}) != len(names) + 1:
+            twice = next(name for name in (*names, label) if (*names, label).count(name) > 1)
+            raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            raise DataError(
+                f"Expected at least 2 distinct classes of {self.label!r}; got {', '.join(self.classes) or 'none'}."
+            )
+        for require in (require_writable, require_harmless):
+            require("the name of the label", label)
+            require("each class", *self.classes)
+        require_no_index(label)
+        require_printable("class names", *self.classes)
+        require_writable(f"each value of {self.label!r}", *(text for group in self.labels for text in group))
+        values = [value for group in self.label_values for value in group]
+        if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
+            raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
+        require_told_apart(self.label_values)
 
     @cached_property
     def rules(self) -> Rules | None:
@@ -165,7 +182,17 @@ class TableSchema:
         return self.labels or tuple((name,) for name in self.classes)
 
     def __str__(self) -> str:
-        return f"{len(self.columns)} columns, {len(self.classes)} classes"
+        return f"{len(self.columns)} columns, {self.classes_text}"
+
+    @property
+    def classes_text(self) -> str:
+        """Returns the number of classes in words."""
+        return "no label" if self.label is None else f"{len(self.classes)} classes"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of the columns, and of the label's column if there is one."""
+        return (*(column.name for column in self.columns), *([] if self.label is None else [self.label]))
 
     @property
     def raw_shape(self) -> tuple[int, ...]:

@@ -86,8 +86,9 @@ def _table(source: Path, schema: TableSchema) -> tuple[dict[str, Any], dict[str,
         values = values.astype(object) if dtype == pa.string() else values
         columns[column.name] = pa.array(values, dtype, from_pandas=True)
         features[column.name] = {"dtype": str(dtype).replace("double", "float64"), "_type": "Value"}
-    columns[schema.label] = pa.array(distilled.y.astype(np.int64))
-    features[schema.label] = _class_label(schema.classes)
+    if schema.label is not None:
+        columns[schema.label] = pa.array(distilled.y.astype(np.int64))
+        features[schema.label] = _class_label(schema.classes)
     return columns, features
 
 

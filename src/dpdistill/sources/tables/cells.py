@@ -188,6 +188,8 @@ def read_category(column: Column, marks: Marks) -> Read:
 
 def read_label(schema: TableSchema, marks: Marks) -> Read:
     """Returns the reader of the label, to the index of a class."""
+    if schema.label is None:
+        raise DataError("Expected a table with a label; got one without.")
     index = {name: k for k, name in enumerate(schema.classes)}
     index |= {value: k for k, group in enumerate(schema.label_values) for value in group}
 

@@ -26,7 +26,12 @@ REPLACE = "from the records: replace by what is known without them"
 
 
 def draft_schema(
-    source: object, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
+    source: object,
+    label: str | None = None,
+    form: CsvFormat = CsvFormat(),
+    *,
+    named: bool = False,
+    unlabelled: bool = False,
 ) -> tuple[TableFile, dict[str, str]]:
     """Returns a draft schema for the owner to correct; every fact is guessed from the records and not private.
 
@@ -34,6 +39,7 @@ def draft_schema(
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         label: name of the label's column; None for the last column.
         form: format of a CSV file; common marks of a missing value ("?", "-", "N/A") are detected in addition.
+        unlabelled: True for a table without a label.
         named: True if the caller states that a CSV file begins with column names.
 
     Returns:
@@ -44,7 +50,7 @@ def draft_schema(
             first line looks like a record, which would be published as column names.
     """
     table = open_table(source, form)
-    target = _target(table, label)
+    target = None if unlabelled else _target(table, label)
     is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
     marks = Marks.of(form.missing, form.decimal)
     about = (marks, table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
@@ -56,7 +62,25 @@ def draft_schema(
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
     found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
-    labels = looks.pop(target)
+    classes = () if target is None else _classes(target, looks.pop(target))
+    columns, ignored, notes = _columns(looks)
+    if not columns:
+        raise DataError(
+            f"Expected at least one column besides the label in {table.title}; all are left out ({notes['ignored']})."
+        )
+    if target is not None:
+        notes["classes"] = f"classes {REPLACE}"
+    if label is None and target is not None:
+        notes["label"] = "the last column: name another column if this is not the label"
+    if found_marks:
+        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
+    found = tuple(table.names) if is_csv and not form.header else ()
+    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
+    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+
+
+def _classes(target: str, labels: Look) -> tuple[str, ...]:
+    """Returns the classes in the label's column."""
     classes = () if labels.times.typed else labels.choices()
     if labels.times.typed:
         labels.unusable = "holds dates or times"
@@ -68,19 +92,7 @@ def draft_schema(
             f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
             f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
         )
-    columns, ignored, notes = _columns(looks)
-    if not columns:
-        raise DataError(
-            f"Expected at least one column besides the label in {table.title}; all are left out ({notes['ignored']})."
-        )
-    notes["classes"] = f"classes {REPLACE}"
-    if label is None:
-        notes["label"] = "the last column: name another column if this is not the label"
-    if found_marks:
-        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
-    found = tuple(table.names) if is_csv and not form.header else ()
-    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
-    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+    return classes
 
 
 def _target(table: Table, label: str | None) -> str:
@@ -159,16 +171,17 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
     schema = table_file.schema
     table = open_stated(source, table_file)
     counts = [_Count(column, table_file.csv) for column in schema.columns]
-    encode_label = label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
+    label = schema.label
+    encode_label = None if label is None else label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
     classes, rows, lost, unknown, first, missing_units = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
     rules = [] if schema.rules is None else schema.rules.all
     broken = np.zeros(len(rules), int)
-    names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
+    names, unit = [*schema.names], table_file.unit_column
     encode_unit = unit_encoder(table_file.csv.missing, {}, table_file.csv.decimal)
     with reading(table.title):
         for arrays in table.batches(names if unit is None else [*names, unit]):
-            units, labels = None if unit is None else arrays.pop(), arrays.pop()
-            bad = np.zeros(len(labels), bool)
+            units, labels = None if unit is None else arrays.pop(), None if label is None else arrays.pop()
+            bad = np.zeros(len(arrays[0]), bool)
             for count, values in zip(counts, arrays, strict=True):
                 bad[count.add(table, values, rows)] = True
             X = np.column_stack([count.codes for count in counts])
@@ -176,16 +189,19 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
             if unit is not None:
                 _, faults = encode_column(table, unit, encode_unit, units)
                 bad[list(faults)], missing_units = True, missing_units + len(faults)
-            y, faults = encode_column(table, schema.label, encode_label, labels)
-            bad[list(faults)] = True
-            classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
+            if label is not None and encode_label is not None:
+                y, faults = encode_column(table, label, encode_label, labels)
+                bad[list(faults)], unknown = True, unknown + len(faults)
+                classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
             if bad.any() and not lost:
                 first = rows + int(bad.argmax()) + 1
-            rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
-    lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
+            rows, lost = rows + len(bad), lost + int(bad.sum())
+    lines = [f"{rows} rows"]
+    if label is not None:
+        lines += [f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True)]
     lines += [line for count in counts for line in count.lines(rows)]
     lines += [f"constraint {rule.text!r}: {n} of {rows} rows break it" for rule, n in zip(rules, broken, strict=True)]
-    losses = [(schema.label, unknown, "match no class of the schema: state all classes, or their values")]
+    losses = [(label or "", unknown, "match no class of the schema: state all classes, or their values")]
     losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
     if lost:
         of_units = f", {missing_units} as their unit" if missing_units else ""

@@ -59,7 +59,7 @@ class TableFile:
         names = self.csv.names
         if self.csv.header == bool(names):
             raise DataError("Expected names of all columns in the file's order where, and only where, header is false.")
-        declared = [*(column.name for column in self.schema.columns), self.schema.label]
+        declared = [*self.schema.names]
         values = {value: k for k, group in enumerate(self.schema.label_values) for value in group}
         if odd := next((name for k, name in enumerate(self.schema.classes) if values.get(name, k) != k), None):
             raise DataError(f"Expected the name of class {odd!r} not to be a value of another class.")
@@ -92,8 +92,10 @@ class _File:
     reviewed: StrictBool = False
     unit: str = "row"
     unit_column: str | None = None
-    label: str
-    classes: Annotated[_Names | _Values, Discriminator(lambda value: {list: "list", dict: "mapping"}.get(type(value)))]
+    label: str | None = None
+    classes: Annotated[
+        _Names | _Values, Discriminator(lambda value: {list: "list", dict: "mapping"}.get(type(value)))
+    ] = ()
     csv: CsvFormat = CsvFormat()
     ignored: tuple[str, ...] = ()
     columns: tuple[Column, ...]
@@ -126,7 +128,10 @@ def _parse(content: object) -> TableFile:
         _type_values(part)
     given = read_facts(_File, content)
     labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
-    classes, rules = parse_classes(tuple(given.classes)), (given.constraints, given.combinations)
+    rules = (given.constraints, given.combinations)
+    if given.label is not None and not given.classes:
+        raise DataError("Expected classes, which is missing: the values of the label.")
+    classes = parse_classes(tuple(given.classes)) if given.classes else ()
     schema = TableSchema(given.columns, given.label, classes, labels, given.unit, *rules)
     return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
 
@@ -224,8 +229,7 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
         "reviewed": table_file.reviewed,
         "unit": schema.unit,
         **({} if table_file.unit_column is None else {"unit_column": table_file.unit_column}),
-        "label": schema.label,
-        "classes": dict(zip(schema.classes, schema.labels, strict=True)) if schema.labels else schema.classes,
+        **({} if schema.label is None else {"label": schema.label, "classes": _classes(schema)}),
         "csv": _stated(table_file.csv),
         "ignored": table_file.ignored,
     }
@@ -252,6 +256,10 @@ def _stated(facts: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass that differ from their defaults."""
     stated = {each.name: getattr(facts, each.name) for each in fields(facts)}
     return {name: value for name, value in stated.items() if value != getattr(type(facts), name, None)}
+
+
+def _classes(schema: TableSchema) -> Any:
+    return dict(zip(schema.classes, schema.labels, strict=True)) if schema.labels else schema.classes
 
 
 def _column(column: Column) -> dict[str, Any]:
