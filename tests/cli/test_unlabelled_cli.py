@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from dpdistill.method import Distilled
 from dpdistill.schema import Column
 from dpdistill.storage.records import Records
 
-QUICK = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
+QUICK: dict[str, Any] = {"frequencies": 60, "steps": 40, "samples": 300, "hidden": 16}
 SETTINGS = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
 SCHEMA = """
 dpdistill: table schema
@@ -119,7 +120,7 @@ def test_rows_on_request(shared, tmp_path):
     frame = pd.read_csv(out, dtype=str)
     assert len(frame) == 500
     assert (frame["age"].astype(int) > 60).all()
-    assert (pd.to_datetime(frame["admitted_on"], format="%d.%m.%Y") >= "2020-03-01").all()
+    assert (pd.to_datetime(frame["admitted_on"], format="%d.%m.%Y") >= pd.Timestamp("2020-03-01")).all()
     again = dp.sample(shared, 500, where="age > 60 and admitted_on >= 2020-03-01")
     assert dp.sample(shared, 500, where="age > 60 and admitted_on >= 2020-03-01").X.tobytes() == again.X.tobytes()
     assert again.X[:, 6].tolist() == frame["age"].astype(int).tolist()

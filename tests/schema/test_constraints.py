@@ -58,11 +58,12 @@ def test_no_row_breaks_a_constraint():
     assert (seen > left).any()  # on the last day
     assert (np.rint(100 * (frame["drugs"] + frame["ward_cost"])) == np.rint(100 * frame["total"])).all()
     male = frame["sex"] == "male"
-    assert (frame.loc[male, "pregnant"].fillna("") == "no").all()
+    assert set(frame.loc[male, "pregnant"].dropna()) == {"no"}
+    assert 0.1 < frame.loc[male, "pregnant"].isna().mean() < 0.9
     assert frame.loc[male, "children"].isna().all()
     later = frame.loc[~male & frame["stage"].isin(["II", "III"])]
     assert (later["drugs"] >= 10.5).all()
-    assert (later["children"] <= 3).all()
+    assert (later["children"].dropna() <= 3).all()
     pairs = {*zip(frame["state"], frame["city"], strict=True)}
     assert pairs == {*CITIES.rows}
     assert frame["city"].value_counts(normalize=True).min() > 0.1
@@ -90,7 +91,7 @@ def test_a_check_counts_real_rows_that_break_a_constraint():
     frame = pd.DataFrame({"a": [1, 2, 3, 3], "b": [2, 1, None, 4], "y": list("uvuv")})
     lines = check_table(frame, TableFile(schema, reviewed=True))
     assert "constraint 'a <= b': 1 of 4 rows break it" in lines
-    assert "constraint 'a = 3 implies b >= 5': 2 of 4 rows break it" in lines
+    assert "constraint 'a = 3 implies b >= 5': 1 of 4 rows break it" in lines
     assert "Warning: constraint 'a <= b': 1 of 4 rows (25 %) break it: synthetic rows never do" in lines
 
 

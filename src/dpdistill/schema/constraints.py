@@ -127,12 +127,12 @@ class Implies:
     def holds(self, X: np.ndarray) -> np.ndarray:
         found = np.ones(len(X), bool)
         for comparison, _ in self.consequence:
-            found &= comparison.holds(X)
+            found &= _holds(comparison, X)
         return ~self.condition.holds(X) | found
 
     def repair(self, X: np.ndarray, rows: np.ndarray) -> None:
         for comparison, column in self.consequence:
-            some = rows[~comparison.holds(X[rows])]
+            some = rows[~_holds(comparison, X[rows])]
             X[some, comparison.column] = _nearest(comparison, column, X[some, comparison.column])
 
 
@@ -309,6 +309,12 @@ def _columns_of(condition: Condition) -> tuple[int, ...]:
     if isinstance(condition, Comparison):
         return (condition.column,)
     return tuple(i for part in condition.parts for i in _columns_of(part))
+
+
+def _holds(comparison: Comparison, X: np.ndarray) -> np.ndarray:
+    """Returns whether rows fulfil a comparison, or lack its value; only `is not missing` asks for a value."""
+    absent = np.isnan(X[:, comparison.column]) & (comparison.sign not in ("missing", "known"))
+    return comparison.holds(X) | absent
 
 
 def _nearest(comparison: Comparison, column: Column, x: np.ndarray) -> Any:
