@@ -28,15 +28,15 @@ def make_rows(
         DataError: another file format, an existing file, a condition that cannot be read, or too few rows for it.
     """
     from dpdistill.api.pictures import generate
-    from dpdistill.folder.tables import write_rows
+    from dpdistill.folder.tables import ROW_ENDINGS, ROW_FILES, write_rows
     from dpdistill.schema.condition import parse_condition
     from dpdistill.storage.files import reading
 
     schema = distilled.schema
     assert isinstance(schema, TableSchema)
     if path is not None:
-        if path.suffix not in (".csv", ".parquet"):
-            raise DataError(f"Expected --out as a .csv or .parquet file; got {path}.")
+        if path.suffix not in ROW_ENDINGS:
+            raise DataError(f"Expected --out as a {ROW_FILES} file; got {path}.")
         if path.exists():
             raise DataError(f"{path} exists: choose another file with --out.")
     condition = None if where is None else parse_condition(where, schema)

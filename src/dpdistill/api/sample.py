@@ -82,7 +82,8 @@ def sample(
         folder: the shared folder. A folder of a table has a generator; a folder of images has a generator, or a
             released classifier that scores images.
         n: number of records, >= 1.
-        out: new .csv or .parquet file for rows; new .npz file or folder for images. None writes nothing.
+        out: new .csv, .parquet, .feather or .arrow file for rows; new .npz file or folder for images. None writes no
+            file.
         kind: kind of images: "generated" (the default where the folder has a generator), "drawn" (procedurally
             generated; the default otherwise), "mixed" with the folder's images, or several: "drawn+generated".
         format: "dpimagebench" writes out/gen/gen.npz as that benchmark reads it; None for the package's own files.

@@ -24,7 +24,7 @@ def sample(
         typer.Option(
             "--out",
             rich_help_panel="Output",
-            help="For rows: a .csv or .parquet file. For images: a .npz file, or a folder.",
+            help="For rows: a .csv, .parquet, .feather or .arrow file. For images: a .npz file, or a folder.",
         ),
     ],
     kind: Annotated[

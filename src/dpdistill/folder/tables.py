@@ -20,6 +20,10 @@ from dpdistill.storage.files import show
 if TYPE_CHECKING:
     import pandas as pd
 
+ROW_ENDINGS = (".csv", ".parquet", ".feather", ".arrow")
+"""Endings of the files that `write_rows` writes."""
+ROW_FILES = f"{', '.join(ROW_ENDINGS[:-1])} or {ROW_ENDINGS[-1]}"
+
 
 def to_frame(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> pd.DataFrame:
     """Returns raw rows as a frame with the schema's columns, then the label; the types follow from the schema.
@@ -158,7 +162,7 @@ def write_table(folder: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema:
 
 
 def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: TableSchema) -> None:
-    """Writes raw rows as a .csv or .parquet file atomically; a missing value is an empty field.
+    """Writes raw rows as a file of ROW_ENDINGS atomically; a missing value is an empty field.
 
     Files have equal bytes for equal input and equal versions of pandas and Arrow.
 
@@ -171,11 +175,11 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
     Raises:
         DataError: rows that do not fit the schema, another ending, or a file that cannot be written.
     """
-    from pyarrow import parquet
+    from pyarrow import feather, parquet
 
     path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise DataError(f"Expected a .csv or .parquet file; got {show(path)}.")
+    if path.suffix not in ROW_ENDINGS:
+        raise DataError(f"Expected a {ROW_FILES} file; got {show(path)}.")
     frame = _frame(X, y, schema, spelled=path.suffix == ".csv")
     if frame.empty:
         raise DataError("Expected at least one row to write.")
@@ -185,7 +189,8 @@ def write_rows(path: str | os.PathLike, X: np.ndarray, y: np.ndarray, schema: Ta
             write_atomically(path, lambda file: file.write(content))
         else:
             table = to_arrow(frame, schema)
-            write_atomically(path, lambda file: parquet.write_table(table, file))
+            write = parquet.write_table if path.suffix == ".parquet" else feather.write_feather
+            write_atomically(path, lambda file: write(table, file))
 
 
 def csv_content(X: np.ndarray, y: np.ndarray, schema: TableSchema) -> bytes:

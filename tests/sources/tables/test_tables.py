@@ -650,7 +650,7 @@ OTHERS = {
         "is a Stata file: read it with pandas.read_stata and write it with",
     ),
     "xpt": (lambda path: b"HEADER RECORD*******LIBRARY HEADER RECORD!!!!!!!", "is a SAS transport file: read it with"),
-    "feather": (lambda path: frame().to_feather(path), "is an Arrow or Feather file: read it with pandas.read_feather"),
+    "feather": (lambda path: b"FEA1" + b"\0" * 99, "is a Feather file of version 1: read it with pandas.read_feather"),
     "pickle": (lambda path: frame().to_pickle(path), "is a pickle, which can run code: write it with to_parquet"),
     "unicode text": (
         lambda path: TEXT.replace(",", "\t").encode("utf-16"),

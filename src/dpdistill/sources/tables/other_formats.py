@@ -18,7 +18,7 @@ _KINDS: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
     ((b"HEADER RECORD*******LIB",), "a SAS transport file", _PANDAS.format("read_sas")),
     ((b"\0" * 12 + b"\xc2\xea\x81\x60",), "a SAS data set", _PANDAS.format("read_sas")),
     ((b"$FL2", b"$FL3"), "an SPSS file", _PANDAS.format("read_spss")),
-    ((b"ARROW1", b"FEA1"), "an Arrow or Feather file", _PANDAS.format("read_feather")),
+    ((b"FEA1",), "a Feather file of version 1", _PANDAS.format("read_feather")),
     ((b"ORC",), "an ORC file", _PANDAS.format("read_orc")),
     ((b"\xd0\xcf\x11\xe0",), "an old Excel workbook", "save it as CSV UTF-8"),
     ((b"\x89HDF",), "an HDF5 file", _PANDAS.format("read_hdf")),
