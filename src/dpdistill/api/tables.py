@@ -68,6 +68,7 @@ def draft_schema(
     separator: str = ",",
     decimal: str = ".",
     comment: str | None = None,
+    sheet: str | None = None,
     listener: Listener = SILENT,
 ) -> SchemaDraft:
     """Drafts the schema of a table for review; the draft is derived from the records and is not private.
@@ -83,6 +84,7 @@ def draft_schema(
         separator: separator of a CSV file's fields, one character, or "tab".
         decimal: decimal separator of a CSV file, "." or ",".
         comment: prefix of lines of a CSV file to skip.
+        sheet: sheet of an Excel workbook; None for the first.
         listener: receives a note that the records are being read.
 
     Returns:
@@ -104,7 +106,9 @@ def draft_schema(
         raise DataError(f"{out} exists: choose another file with --out.")
     with listener.working("reading the records"):
         between = "\t" if separator in ("tab", "\\t") else separator
-        form = CsvFormat(header is not False and not names, tuple(names), between, comment=comment, decimal=decimal)
+        form = CsvFormat(
+            header is not False and not names, tuple(names), between, comment=comment, decimal=decimal, sheet=sheet
+        )
         table_file, notes = draft(table_source(data, sql), label, form, named=header is True, unlabelled=unlabelled)
     if out is not None:
         write_schema(out, table_file, notes)

@@ -659,7 +659,7 @@ OTHERS = {
     "big-endian": (lambda path: b"\xfe\xff" + TEXT.encode("utf-16-be"), "is UTF-16 text, such as Excel's Unicode Text"),
     "workbook": (
         lambda path: b"PK\3\4" + b"\0" * 26 + b"xl/workbook.xml",
-        "is an Excel workbook: save it as CSV UTF-8.",
+        "is a damaged Excel workbook: save it again as .xlsx, or as CSV UTF-8.",
     ),
     "JSON": (
         lambda path: frame().to_json(orient="records").encode(),

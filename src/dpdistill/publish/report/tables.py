@@ -44,7 +44,8 @@ def shown_rows(folder: Folder, schema: TableSchema) -> dict[str, Any]:
     return {
         "limit": limit,
         "complete": len(shown) == len(folder.y),
-        "columns": [*([] if schema.label is None else [schema.label]), *(column.name for column in columns)],
+        "columns": [column.name for column in columns],
+        "header": [*([] if schema.label is None else [schema.label]), *(column.name for column in columns)],
         "rows": [
             [
                 *([] if schema.label is None else [schema.classes[k]]),

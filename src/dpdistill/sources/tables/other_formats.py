@@ -50,7 +50,7 @@ def require_text(path: Path, start: bytes) -> None:
         if start.startswith(marks):
             raise DataError(f"{show(path)} is {kind}: {remedy}.")
     if start.startswith(b"PK") and b"xl/" in start:
-        raise DataError(f"{show(path)} is an Excel workbook: save it as CSV UTF-8.")
+        raise DataError(f"{show(path)} is a damaged Excel workbook: save it again as .xlsx, or as CSV UTF-8.")
     if start.startswith(b"PK\3\4"):
         raise DataError(f"{show(path)} is a zip archive: {_UNPACK}.")
     if b"\0" in start or start.startswith((b"PK", b"%PDF")):
