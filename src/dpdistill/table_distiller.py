@@ -102,7 +102,10 @@ class TableDistiller(BaseEstimator):
         paid: Any = {"ledger": self.ledger, "seed": self.seed, "run_dir": self.run_dir}
         run.check_ledger(method, budget, **paid)
         if y is not None:
-            X = X.assign(**{table_file.schema.label: np.asarray(y)})
+            label = table_file.schema.label
+            if label is None:
+                raise ValueError("Expected no y: the schema states a table without a label.")
+            X = X.assign(**{label: np.asarray(y)})
         records = load_table(X, table_file, self.strict)
         self.result_ = run.distill(records, method, budget, label=type(self).__name__, **paid)
         self.schema_ = table_file.schema

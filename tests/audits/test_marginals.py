@@ -8,15 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dpdistill.audits.marginals import (
-    BINS,
-    Moments,
-    bin_indices,
-    bin_names,
-    compare_marginals,
-    coordinate_names,
-    total_variation,
-)
+from dpdistill.audits.marginals import Moments, compare_marginals, coordinate_names
+from dpdistill.evaluation.bins import BINS, bin_indices, bin_names, total_variation
 from dpdistill.method import Distilled
 from dpdistill.schema import Column, DataError, Schema, TableSchema
 from dpdistill.storage.records import Records

@@ -117,7 +117,12 @@ def test_it_is_gone_with_its_module():
     assert [each.name for each in image_formats()] == [
         *("idx", "cifar", "npz", "svhn", "parquet", "list", "camelyon", "chexpert", "folders", "archive"),
     ]
-    assert [each.title for each in table_formats()] == ["Parquet", "CSV (also gzip)"]
+    assert [each.title for each in table_formats()] == [
+        "Parquet",
+        "Arrow (Feather)",
+        "Excel (.xlsx)",
+        "CSV (also gzip)",
+    ]
     shown = succeeds("plan", "--help")
     assert "JSON lines" not in shown
     assert "-FORMATS" not in shown

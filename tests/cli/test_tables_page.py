@@ -75,7 +75,7 @@ def test_the_commands(here):
     assert "logistic regression" in said["evaluate"]
     assert {path.name for path in here.iterdir()} >= {"shared", "shared.run", "shared.audit"}
     made = pd.read_parquet("shared/synthetic.parquet")
-    assert made.columns.tolist() == ["age", "cost", "stage", "ward", "outcome"]
+    assert made.columns.tolist() == ["age", "cost", "stage", "ward", "admitted_on", "outcome"]
     assert made["age"].between(0, 110).all()
     assert made["cost"].between(0, 1e6).all()
 

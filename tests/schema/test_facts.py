@@ -54,7 +54,13 @@ def changed(schema, place, value):
             "Expected columns[1].bounds of 'age' as a shorter list; got 0, 1, 2.",
         ),
         (TABLE, ["columns", 0, "mean"], 41, "Unknown key 'mean' in columns[1] of 'age'; expected name, kind, bounds,"),
-        (TABLE, ["mean"], 41, "Unknown key 'mean' in the schema; expected columns, label, classes, labels, unit."),
+        (
+            TABLE,
+            ["mean"],
+            41,
+            "Unknown key 'mean' in the schema; expected columns, label, classes, labels, unit, constraints, "
+            "combinations.",
+        ),
         (TABLE, ["unit"], "x" * 999 + " ", "Expected unit as a text without spaces around it; got 'xxx"),
         (TABLE, ["classes", 0], "", "Expected each class and its values as a text without spaces around it; got ''."),
         (IMAGES, ["shape", 0], 4.5, "Expected shape[1] as a whole number; got 4.5."),

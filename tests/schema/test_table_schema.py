@@ -77,7 +77,10 @@ def test_json():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Column("x", "text"), "Expected kind of column 'x' among numeric, integer, ordinal, categorical"),
+        (
+            lambda: Column("x", "text"),
+            "Expected kind of column 'x' among numeric, integer, date, datetime, duration, ordinal, categorical",
+        ),
         (
             lambda: Column("x", "numeric"),
             "Expected bounds low < high of column 'x', both finite; got None",

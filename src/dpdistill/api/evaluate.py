@@ -175,7 +175,8 @@ def evaluate(
 ) -> Evaluation:
     """Trains models on a synthetic set and scores them on held-out records.
 
-    Images: the released classifier and kernel ridge regression, then networks. Tables: twelve classifiers.
+    Images: the released classifier and kernel ridge regression, then networks. Tables: twelve classifiers; without a
+    label, distances of columns and pairs from the test rows, and a detector of synthetic rows.
 
     Args:
         folder: folder of the set, as `distill` writes it.
@@ -230,9 +231,14 @@ def _table(
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.scored import Scored
 
-    names, strict = chosen(scoring.classifiers) if scoring.classifier else None, not held_out.lenient
+    labelled, strict = table_file.schema.label is not None, not held_out.lenient
+    if not labelled and (scoring.classifier or reference.reference is not None):
+        raise DataError(f"{folder} holds a table without a label: leave out --classifier and --reference.")
+    names = chosen(scoring.classifiers) if scoring.classifier else None
     records, real = _rows(test, held_out.sql, table_file, strict), None
     note_left_out(records, "test", listener)
+    if not labelled:
+        return _unlabelled(distilled, records, scoring.seed, listener)
     if reference.reference is not None:
         real = _rows(reference.reference, reference.reference_sql, table_file, strict)
     how = (names, scoring.seed, listener)
@@ -243,6 +249,16 @@ def _table(
     note_left_out(real, "real", listener)
     of_real = tuple(real_table_scores(distilled, real, records, *how))
     return Evaluation(scores.to_json(), found, of_real, nearness(distilled, real, records, listener))
+
+
+def _unlabelled(distilled: Distilled, records: Records, seed: int, listener: Listener) -> Evaluation:
+    """Returns the distances of a table without a label from test rows."""
+    from dpdistill.evaluation.scored import Scored
+    from dpdistill.evaluation.unlabelled import score_unlabelled
+
+    found = score_unlabelled(distilled, records, seed)
+    listener.line(found.listed)
+    return Evaluation(found.to_json(), (Scored("table", "table", found.to_json(), found.listed, found),))
 
 
 def _rows(data: Any, sql: str | None, table_file: TableFile, strict: bool) -> Records:

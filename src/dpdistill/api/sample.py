@@ -73,6 +73,7 @@ def sample(
     format: str | None = None,
     slopes: bool = False,
     seed: int = 1,
+    where: str | None = None,
     listener: Listener = SILENT,
 ) -> Sample:
     """Makes more records of a result, at no further cost.
@@ -81,12 +82,14 @@ def sample(
         folder: the shared folder. A folder of a table has a generator; a folder of images has a generator, or a
             released classifier that scores images.
         n: number of records, >= 1.
-        out: new .csv or .parquet file for rows; new .npz file or folder for images. None writes nothing.
+        out: new .csv, .parquet, .feather or .arrow file for rows; new .npz file or folder for images. None writes no
+            file.
         kind: kind of images: "generated" (the default where the folder has a generator), "drawn" (procedurally
             generated; the default otherwise), "mixed" with the folder's images, or several: "drawn+generated".
         format: "dpimagebench" writes out/gen/gen.npz as that benchmark reads it; None for the package's own files.
         slopes: for scored images also the gradient of the margin between the two likeliest classes.
         seed: public seed of the records, 0 to 4294967295.
+        where: condition on rows, such as "age > 60 and ward = B"; rows are made until n fulfil it, up to a bound.
         listener: receives notes and progress.
 
     Returns:
@@ -114,13 +117,18 @@ def sample(
     distilled, path = read_distilled(folder), None if out is None else Path(out)
     check_sample(n, distilled.schema)
     if not isinstance(distilled.schema, TableSchema):
+        if where is not None:
+            raise DataError(f"{folder} holds images: --where is for the rows of a table.")
         kind = kind or ("generated" if (Path(folder) / GENERATOR).is_file() else "drawn")
         _check_pictures(kind, format, slopes, path)
         return _pictures(_Work(folder, n, seed, distilled, listener), kind, format, slopes, path)
     for name, stated in (("kind", kind is not None), ("format", format is not None), ("slopes", slopes)):
         if stated:
             raise DataError(f"{folder} holds a table: --{name} is for images.")
-    return _rows(folder, n, seed, distilled, path)
+    from dpdistill.api.rows import make_rows
+
+    X, y = make_rows(folder, n, seed, distilled, where, path)
+    return Sample(X=X, y=y, kind="rows", schema=distilled.schema, path=path)
 
 
 @dataclass(frozen=True)
@@ -140,24 +148,6 @@ def _make_room(path: Path) -> None:
 
     with reading(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-
-
-def _rows(folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, path: Path | None) -> Sample:
-    from dpdistill.api.pictures import generate
-    from dpdistill.folder.tables import write_rows
-
-    schema: Any = distilled.schema
-    if path is not None:
-        if path.suffix not in (".csv", ".parquet"):
-            raise DataError(f"Expected --out as a .csv or .parquet file; got {path}.")
-        if path.exists():
-            raise DataError(f"{path} exists: choose another file with --out.")
-        _make_room(path)
-    X, y = generate(folder, n, distilled, seed)
-    X = schema.from_unit(X)
-    if path is not None:
-        write_rows(path, X, y, schema)
-    return Sample(X=X, y=y, kind="rows", schema=schema, path=path)
 
 
 def _check_pictures(kind: str, format: str | None, slopes: bool, path: Path | None) -> None:

@@ -62,11 +62,13 @@ def draft_schema(
     *,
     sql: str | None = None,
     label: str | None = None,
+    unlabelled: bool = False,
     header: bool | None = None,
     names: Sequence[str] = (),
     separator: str = ",",
     decimal: str = ".",
     comment: str | None = None,
+    sheet: str | None = None,
     listener: Listener = SILENT,
 ) -> SchemaDraft:
     """Drafts the schema of a table for review; the draft is derived from the records and is not private.
@@ -76,11 +78,13 @@ def draft_schema(
         out: new file for the draft; None writes no file.
         sql: one SELECT, for a database.
         label: column with the classes; None for the last column.
+        unlabelled: True for a table without a label.
         header: True if a CSV file begins with column names; None refuses a first line that looks like a record.
         names: names of all columns in the file's order, for a CSV file without column names.
         separator: separator of a CSV file's fields, one character, or "tab".
         decimal: decimal separator of a CSV file, "." or ",".
         comment: prefix of lines of a CSV file to skip.
+        sheet: sheet of an Excel workbook; None for the first.
         listener: receives a note that the records are being read.
 
     Returns:
@@ -96,12 +100,16 @@ def draft_schema(
     from dpdistill.sources.tables.schema_file import write_schema
     from dpdistill.sources.tables.source import CsvFormat
 
+    if unlabelled and label is not None:
+        raise DataError(f"Expected a label, or a table without one; got --no-label and --label {label!r:.80}.")
     if out is not None and Path(out).exists():
         raise DataError(f"{out} exists: choose another file with --out.")
     with listener.working("reading the records"):
         between = "\t" if separator in ("tab", "\\t") else separator
-        form = CsvFormat(header is not False and not names, tuple(names), between, comment=comment, decimal=decimal)
-        table_file, notes = draft(table_source(data, sql), label, form, named=header is True)
+        form = CsvFormat(
+            header is not False and not names, tuple(names), between, comment=comment, decimal=decimal, sheet=sheet
+        )
+        table_file, notes = draft(table_source(data, sql), label, form, named=header is True, unlabelled=unlabelled)
     if out is not None:
         write_schema(out, table_file, notes)
     return SchemaDraft(table_file.schema, notes, table_file.ignored, None if out is None else Path(out))

@@ -144,7 +144,7 @@ def draw_canaries(m: int, schema: Any, seed: int) -> Records:
         if column.is_number:
             assert column.bounds is not None
             X[:, j] = rng.uniform(*column.bounds, size=m)
-            X[:, j] = np.rint(X[:, j]) if column.kind == "integer" else X[:, j]
+            X[:, j] = np.rint(X[:, j]) if column.is_whole else X[:, j]
         else:
             X[:, j] = rng.integers(len(column.categories), size=m)
     return Records(X, y, schema)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpdistill.audits.marginals import BINS, ColumnComparison, Comparison
+from dpdistill.audits.marginals import ColumnComparison, Comparison
 from dpdistill.audits.page import Chapter, chapter, write_audit
+from dpdistill.evaluation.bins import BINS
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.table import from_share
 
@@ -127,6 +128,8 @@ def _value(facts: Column, column: ColumnComparison, bin: int) -> str:
         return column.values[bin]
     low, high = map(np.float64, facts.bounds)
     ends = from_share(np.array([bin, bin + 1]) / BINS, low, high, facts.scale == "log")
+    if facts.is_time:
+        return " to ".join(map(facts.text, ends))
     return " to ".join(f"{x:,.0f}" if 1e4 <= abs(x) < 1e15 else f"{x:.4g}" for x in ends)
 
 

@@ -101,4 +101,5 @@ def _frame(path: Path, table_file: TableFile) -> object:
     with reading(path), np.load(path) as arrays:
         X, y = arrays["X"], arrays["y"]
     frame = pd.DataFrame(X, columns=[column.name for column in table_file.schema.columns])
-    return frame.assign(**{table_file.schema.label: y})
+    label = table_file.schema.label
+    return frame if label is None else frame.assign(**{label: y})

@@ -33,7 +33,7 @@ def evaluate(
     """Train models on the synthetic records and score them on a test set.
 
     Images: the released classifier and kernel ridge regression in seconds, then networks. Tables: twelve
-    classifiers.
+    classifiers; without a label, distances from the test rows.
     """
     found = dp.evaluate(
         folder, test, held_out=held_out, scoring=scoring, regression=regression, reference=reference,

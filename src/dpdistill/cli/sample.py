@@ -24,7 +24,7 @@ def sample(
         typer.Option(
             "--out",
             rich_help_panel="Output",
-            help="For rows: a .csv or .parquet file. For images: a .npz file, or a folder.",
+            help="For rows: a .csv, .parquet, .feather or .arrow file. For images: a .npz file, or a folder.",
         ),
     ],
     kind: Annotated[
@@ -52,6 +52,13 @@ def sample(
             "likeliest classes (margins). Multiply slopes by units, where there are any.",
         ),
     ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel="Output",
+            help="Rows of a table that fulfil a condition: 'age > 60 and ward = B'. At most a million rows are made.",
+        ),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option(
@@ -64,7 +71,7 @@ def sample(
     Tables: rows of the generator. Images: images of the generator with their classes, or procedurally generated
     images with the released classifier's scores.
     """
-    made = dp.sample(folder, n, to, kind=kind, format=form, slopes=slopes, seed=seed, listener=Terminal())
+    made = dp.sample(folder, n, to, kind=kind, format=form, slopes=slopes, seed=seed, where=where, listener=Terminal())
     give(out=str(made.path), records=n, kind=made.kind)
     if made.kind == "rows":
         say(f"{made.path}: {n:,} synthetic rows, at no further epsilon.")

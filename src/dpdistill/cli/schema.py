@@ -26,6 +26,7 @@ def draft(
     label: Annotated[
         str | None, typer.Option(**PANEL, help="Column with the classes; the last one if left out.")
     ] = None,
+    unlabelled: Annotated[bool, typer.Option("--no-label", **PANEL, help="The table has no label.")] = False,
     header: Annotated[
         bool | None,
         typer.Option(
@@ -43,12 +44,15 @@ def draft(
     ] = ",",
     decimal: Annotated[str, typer.Option(**PANEL, help="Decimal separator of a CSV file, . or a comma.")] = ".",
     comment: Annotated[str | None, typer.Option(**PANEL, help="Prefix of lines of a CSV file to skip.")] = None,
+    sheet: Annotated[
+        str | None, typer.Option(**PANEL, help="Sheet of an Excel workbook; the first if left out.")
+    ] = None,
 ) -> None:
     """Write a draft of a table's schema for review; the draft is derived from the records."""
     listed = tuple(name.strip() for name in names.split(",")) if names else ()
     drafted = dp.draft_schema(
-        data, to, sql=sql, label=label, header=header, names=listed, separator=separator, decimal=decimal,
-        comment=comment, listener=Terminal(),
+        data, to, sql=sql, label=label, unlabelled=unlabelled, header=header, names=listed, separator=separator,
+        decimal=decimal, comment=comment, sheet=sheet, listener=Terminal(),
     )  # fmt: skip
     give(schema=to, facts_from_the_records=len(drafted.notes))
     say(f"{to}: a draft. {len(drafted.notes)} facts were derived from your records and are marked.")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dpdistill.evaluation.distances import Distances
 from dpdistill.evaluation.score import Score
 from dpdistill.evaluation.table_scores import TableScores
+from dpdistill.evaluation.unlabelled import Resemblance
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import Network
 
@@ -40,7 +41,7 @@ class Scored:
     name: str
     value: Any
     text: str
-    score: Score | Distances | TableScores = field(repr=False)
+    score: Score | Distances | TableScores | Resemblance = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,9 +49,10 @@ def _lines(column: Column, points: np.ndarray, knots: int) -> Iterator[tuple[str
         low, high = column.bounds or (0.0, 0.0)
         log = column.scale == "log"
         values = from_share(np.linspace(0.0, 1.0, knots), low, high, log)
-        yield from (
-            ("log number" if log else "number", _number(x), row) for x, row in zip(values, points, strict=False)
-        )
+        name = column.kind if column.is_time else "number"
+        kind = f"log {name}" if log else name
+        texts = [column.text(x) if column.kind in ("date", "datetime") else _number(x) for x in values]
+        yield from ((kind, text, row) for text, row in zip(texts, points, strict=False))
     elif column.kind == "categorical":
         yield from (("category", name, row) for name, row in zip(column.categories, points, strict=False))
     else:

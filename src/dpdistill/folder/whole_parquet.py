@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from dpdistill.folder.tables import to_frame
+from dpdistill.folder.tables import to_arrow, to_frame
 from dpdistill.schema import TableSchema
 
 _MADE_BY = re.compile(r"parquet-cpp-arrow version (\d{1,3}\.\d{1,3}\.\d{1,3})")
@@ -33,7 +33,7 @@ def parquet_fault(path: Path, X: np.ndarray, y: np.ndarray, schema: TableSchema)
         y: class indices, (n,).
         schema: schema of the table.
     """
-    expected = pa.Table.from_pandas(to_frame(X, y, schema), preserve_index=False)
+    expected = to_arrow(to_frame(X, y, schema), schema)
     again = pa.BufferOutputStream()
     parquet.write_table(expected, again)
     size = path.stat().st_size

@@ -30,6 +30,12 @@ def check_kind(method: Recipe, schema: AnySchema) -> None:
         DataError: names the methods that distil these records.
     """
     check_kind_of_records(type(method), type(schema))
+    if isinstance(schema, TableSchema) and schema.label is None and method.least_classes > 1:
+        able = (name for name, one in RECIPES.items() if one.least_classes == 1 and TableSchema in one.schemas)
+        raise DataError(
+            f"{type(method).__name__} needs a label, and this table has none: choose one of {', '.join(able)}, or "
+            "state label and classes in schema.yaml."
+        )
     if (classes := len(schema.classes)) < method.least_classes:
         able = (name for name, one in RECIPES.items() if one.least_classes <= classes and type(schema) in one.schemas)
         raise DataError(

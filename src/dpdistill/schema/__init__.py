@@ -1,8 +1,9 @@
 """Public facts about a data set: facts that may be known without reading a record."""
 
+from dpdistill.schema.column import Column
 from dpdistill.schema.errors import DataError, hide_secrets
 from dpdistill.schema.image import Schema
-from dpdistill.schema.table import Column, TableSchema
+from dpdistill.schema.table import TableSchema
 
 AnySchema = Schema | TableSchema
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpdistill.schema.column import Column, require_no_index, require_told_apart
+from dpdistill.schema.constraints import Combination, Rules
 from dpdistill.schema.errors import (
     DataError,
     require_harmless,
@@ -20,122 +19,14 @@ from dpdistill.schema.errors import (
     require_trimmed,
     require_writable,
 )
-from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, read_facts
-from dpdistill.schema.number_text import number_key, same_spelling
+from dpdistill.schema.facts import STRICT, read_facts
 
-Kind = Literal["numeric", "integer", "ordinal", "categorical"]
-KINDS: tuple[str, ...] = get_args(Kind)
-SCALES = ("linear", "log")
-LARGEST, LARGEST_WHOLE = 1e30, 2**53
-"""Largest magnitude of the bounds of numeric and of integer columns: a double holds every whole number up to 2^53."""
-INDEX = re.compile("__index_level_[0-9]+__")
-"""Names that pandas gives to the row index in Parquet files, where the index is no column."""
+UNLABELLED = ("rows",)
+"""Classes of a table without a label: a single one, which no file names."""
+LATER = ("constraints", "combinations")
+"""Facts that files state only where a table has them, so that earlier files stay as they are."""
 LONGEST = 4 << 20
 """Most characters of a schema as JSON: the reader of synthetic.npz refuses longer ones."""
-
-
-def _require_no_index(name: str) -> None:
-    if INDEX.fullmatch(name):
-        raise DataError(
-            f"Expected a column's name other than {name!r}, which names an index in Parquet files: rename it."
-        )
-
-
-def _require_told_apart(groups: Sequence[tuple[str, ...]]) -> None:
-    """Raises if two categories or classes mean one number, or are one text in two forms of Unicode."""
-    owner: dict[str, int] = {}
-    for k, group in enumerate(groups):
-        for text in group:
-            if owner.setdefault(number_key(text), k) != k:
-                raise DataError(f"Two categories or classes mean the number {text[:80]!r}: declare one of them.")
-    if len(set(map(same_spelling, owner))) < len(owner):
-        raise DataError("Two categories or classes look the same: they are one text in two forms of Unicode.")
-
-
-@dataclass(frozen=True)
-class Column:
-    """Public facts about a column.
-
-    Args:
-        name: name in the file.
-        kind: numeric, integer, ordinal (categories in order) or categorical.
-        bounds: (low, high) of a numeric or integer column, else None; values outside are clamped. At most 1e30 in
-            magnitude; of an integer column at most 2^53, and with at least two whole numbers between them.
-        scale: linear, or log for heavy tails: log(1 + x - low), and sign(x) log(1 + |x|) where 0 is between the bounds.
-        categories: categories of an ordinal or categorical column, in order, else none.
-        other: the category for unknown values, or None.
-        missing: whether values may be missing.
-
-    Raises:
-        DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
-            synthetic table cannot be written with.
-    """
-
-    __pydantic_config__ = STRICT
-    name: str
-    kind: Kind
-    bounds: tuple[StrictFloat, StrictFloat] | None = None
-    scale: Literal["linear", "log"] = "linear"
-    categories: tuple[str, ...] = ()
-    other: str | None = None
-    missing: StrictBool = False
-
-    def __post_init__(self) -> None:
-        name = f"column {self.name!r}"
-        require_ordered(f"the categories of {name}", self.categories)
-        require_trimmed("the name of a column", self.name)
-        require_trimmed(f"each category of {name}", *self.categories)
-        for require in (require_writable, require_harmless):
-            require("the name of a column", self.name)
-            require(f"each category of {name}", *self.categories)
-        _require_no_index(self.name)
-        if self.kind not in KINDS:
-            raise DataError(f"Expected kind of {name} among {', '.join(KINDS)}; got {self.kind!r}.")
-        if self.scale not in SCALES:
-            raise DataError(f"Expected scale of {name} among {', '.join(SCALES)}; got {self.scale!r}.")
-        if self.is_number:
-            if self.bounds is None or not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
-                got = "None" if self.bounds is None else f"{self.bounds[0]:g} and {self.bounds[1]:g}"
-                raise DataError(f"Expected bounds low < high of {name}, both finite; got {got}.")
-            self._check_bounds(*self.bounds)
-            object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))  # 5 is written as 5.0, as it is read
-            if self.categories or self.other is not None:
-                raise DataError(f"Expected no categories of {name}, which is {self.kind}.")
-            return
-        if self.bounds is not None or self.scale != "linear":
-            raise DataError(f"Expected no bounds and no scale of {name}, which is {self.kind}.")
-        if len(self.categories) < 2 or len(set(self.categories)) != len(self.categories):
-            raise DataError(
-                f"Expected at least 2 distinct categories of {name}; got {', '.join(self.categories) or 'none'}."
-            )
-        _require_told_apart([(text,) for text in self.categories])
-        if self.other is not None and self.other not in self.categories:
-            raise DataError(f"Expected other={self.other!r} of {name} among its categories.")
-
-    def _check_bounds(self, low: float, high: float) -> None:
-        """Refuses bounds without exact values between them."""
-        got, most = f"column {self.name!r}; got {float(low)!r} and {float(high)!r}", max(-low, high)
-        if self.kind == "integer" and most > LARGEST_WHOLE:
-            raise DataError(
-                f"Expected bounds from -2^53 to 2^53 of integer {got}: larger whole numbers are not exact. Declare the "
-                "column numeric, or list it under ignored if it holds identifiers."
-            )
-        if most > LARGEST:
-            raise DataError(f"Expected bounds from -1e30 to 1e30 of {got}: values outside the bounds are clamped.")
-        if self.kind == "integer" and math.floor(high) - math.ceil(low) < 1:
-            raise DataError(
-                f"Expected at least two whole numbers between the bounds of integer {got}: state whole numbers as "
-                "bounds, or declare the column numeric."
-            )
-
-    @property
-    def is_number(self) -> bool:
-        return self.kind in ("numeric", "integer")
-
-    @property
-    def width(self) -> int:
-        """Number of coordinates of an encoded value: one per category, or one; one more if values may be missing."""
-        return (len(self.categories) if self.kind == "categorical" else 1) + self.missing
 
 
 def _scaled(x: Any, log: Any) -> np.ndarray:
@@ -186,12 +77,13 @@ def _rounded(values: np.ndarray, low: np.ndarray, high: np.ndarray, log: np.ndar
 class _Layout(NamedTuple):
     """Positions of columns in an encoded row; index arrays of raw columns and of coordinates."""
 
-    numbers: np.ndarray  # raw columns with one coordinate: numeric, integer, ordinal
+    numbers: np.ndarray  # raw columns with one coordinate: numbers, times, ordinal
     number_at: np.ndarray
     low: np.ndarray
     high: np.ndarray
     log: np.ndarray
     whole: np.ndarray
+    gridded: tuple[tuple[int, Column], ...]  # the ones among them with a stated step or number of places
     gaps: np.ndarray  # the ones among them that may be missing, with an indicator
     gap_at: np.ndarray
     categorical: np.ndarray
@@ -209,10 +101,12 @@ class TableSchema:
 
     Args:
         columns: all columns but the label.
-        label: name of the label's column.
-        classes: names of the classes, in the order of their indices.
+        label: name of the label's column, or None for a table without a label.
+        classes: names of the classes, in the order of their indices; UNLABELLED for a table without a label.
         labels: values of the label's column that stand for a class, a tuple a class; the names themselves if empty.
         unit: the meaning of one row, in words: "row", "patient".
+        constraints: texts such as `left <= right`, which every synthetic row obeys (`constraints`).
+        combinations: combinations of categories that synthetic rows may have.
 
     Raises:
         DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
@@ -221,43 +115,66 @@ class TableSchema:
 
     __pydantic_config__ = STRICT
     columns: tuple[Column, ...]
-    label: str
-    classes: tuple[str, ...]
+    label: str | None = None
+    classes: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
     unit: str = "row"
+    constraints: tuple[str, ...] = ()
+    combinations: tuple[Combination, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("columns", "classes", "labels"):
+        for name in ("columns", "classes", "labels", "constraints", "combinations"):
             require_ordered(name, getattr(self, name))
         names = [column.name for column in self.columns]
-        require_trimmed("label", self.label)
         require_trimmed("unit", self.unit)
-        require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
+        require_writable("unit", self.unit)
         if not names:
             raise DataError("Expected at least one column besides the label.")
-        if len({*names, self.label}) != len(names) + 1:
-            twice = next(name for name in (*names, self.label) if (*names, self.label).count(name) > 1)
+        if self.label is None:
+            self._check_unlabelled(names)
+        else:
+            self._check_label(self.label, names)
+        if (characters := len(json.dumps(self.to_json()))) > LONGEST:
+            raise DataError(
+                f"Expected a schema of at most {LONGEST:,} characters as JSON; got {characters:,}: declare fewer "
+                "categories, with `other` for the rest."
+            )
+        _ = self.rules  # refuses contradictions
+
+    def _check_unlabelled(self, names: list[str]) -> None:
+        if self.labels or self.classes not in ((), UNLABELLED):
+            raise DataError(
+                f"Expected the label of the classes {', '.join(self.classes)}; got a table without a label."
+            )
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
+        object.__setattr__(self, "classes", UNLABELLED)
+
+    def _check_label(self, label: str, names: list[str]) -> None:
+        require_trimmed("label", label)
+        require_trimmed("each class and its values", *self.classes, *(text for group in self.labels for text in group))
+        if len({*names, label}) != len(names) + 1:
+            twice = next(name for name in (*names, label) if (*names, label).count(name) > 1)
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise DataError(
                 f"Expected at least 2 distinct classes of {self.label!r}; got {', '.join(self.classes) or 'none'}."
             )
         for require in (require_writable, require_harmless):
-            require("the name of the label", self.label)
+            require("the name of the label", label)
             require("each class", *self.classes)
-        _require_no_index(self.label)
+        require_no_index(label)
         require_printable("class names", *self.classes)
-        require_writable("unit", self.unit)
         require_writable(f"each value of {self.label!r}", *(text for group in self.labels for text in group))
         values = [value for group in self.label_values for value in group]
         if len(self.label_values) != len(self.classes) or len(set(values)) != len(values) or () in self.labels:
             raise DataError(f"Expected distinct values of {self.label!r} for each of {len(self.classes)} classes.")
-        _require_told_apart(self.label_values)
-        if (characters := len(json.dumps(self.to_json()))) > LONGEST:
-            raise DataError(
-                f"Expected a schema of at most {LONGEST:,} characters as JSON; got {characters:,}: declare fewer "
-                "categories, with `other` for the rest."
-            )
+        require_told_apart(self.label_values)
+
+    @cached_property
+    def rules(self) -> Rules | None:
+        """Constraints, which `from_unit` makes every row obey; None without constraints."""
+        return Rules(self) if self.constraints or self.combinations else None
 
     @property
     def label_values(self) -> tuple[tuple[str, ...], ...]:
@@ -265,7 +182,17 @@ class TableSchema:
         return self.labels or tuple((name,) for name in self.classes)
 
     def __str__(self) -> str:
-        return f"{len(self.columns)} columns, {len(self.classes)} classes"
+        return f"{len(self.columns)} columns, {self.classes_text}"
+
+    @property
+    def classes_text(self) -> str:
+        """Returns the number of classes in words."""
+        return "no label" if self.label is None else f"{len(self.classes)} classes"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of the columns, and of the label's column if there is one."""
+        return (*(column.name for column in self.columns), *([] if self.label is None else [self.label]))
 
     @property
     def raw_shape(self) -> tuple[int, ...]:
@@ -305,7 +232,8 @@ class TableSchema:
             np.array([low for low, _ in bounds], np.float64),
             np.array([high for _, high in bounds], np.float64),
             np.array([c.scale == "log" for _, _, c in numbers], bool),
-            np.array([c.kind != "numeric" for _, _, c in numbers], bool),
+            np.array([c.kind == "ordinal" or c.is_whole for _, _, c in numbers], bool),
+            tuple((k, c) for k, (_, _, c) in enumerate(numbers) if c.step is not None or c.places is not None),
             whole([i for i, _ in gaps]),
             whole([at for _, at in gaps]),
             whole([i for i, _, _ in categories]),
@@ -337,23 +265,29 @@ class TableSchema:
         """Returns raw rows (n, columns), float64, of encoded rows (n, d), exactly within bounds; NaN for missing
         values.
 
-        Coordinates are clamped to [-1, 1]; -1 is the lower bound and 1 the upper one. Integers are whole numbers, other
-        numbers have the digits that their encoding has.
+        Coordinates are clamped to [-1, 1]; -1 is the lower bound and 1 the upper one. Integers and times are whole
+        numbers, rounded to the nearest (ties to even). Numbers with a stated step or places are the nearest multiples;
+        other numbers have the digits that their encoding has. Every row obeys the constraints.
         """
         at, U = self._layout, np.clip(np.asarray(U, np.float64), -1.0, 1.0)
         X = np.empty((len(U), len(self.columns)), np.float64)
         values = from_share((U[:, at.number_at] + 1.0) / 2.0, at.low, at.high, at.log)
         whole = np.clip(np.rint(values), np.ceil(at.low), np.floor(at.high))
         rounded = np.clip(_rounded(values, at.low, at.high, at.log), at.low, at.high)
-        X[:, at.numbers] = np.where(at.whole, whole, rounded) + 0.0  # no negative zero
+        exact = np.where(at.whole, whole, rounded)
+        for k, column in at.gridded:
+            exact[:, k] = column.snap(values[:, k])
+        X[:, at.numbers] = exact + 0.0  # no negative zero
         X[:, at.gaps] = np.where(U[:, at.gap_at] > 0.5, np.nan, X[:, at.gaps])
         for column, start, width, gap in zip(at.categorical, at.category_at, at.width, at.gap, strict=True):
             slot = U[:, start : start + width + gap].argmax(1)
             X[:, column] = np.where(slot == width, np.nan, slot)
-        return X
+        return X if self.rules is None else self.rules.obey(X)
 
     def to_json(self) -> dict:
-        return asdict(self)
+        """Returns the facts as files store them."""
+        facts = {name: fact for name, fact in asdict(self).items() if fact or name not in LATER}
+        return {**facts, "columns": tuple(column.to_json() for column in self.columns)}
 
     @classmethod
     def from_json(cls, data: dict) -> TableSchema:

@@ -71,7 +71,7 @@ def test_guesses(tmp_path, door):
     assert notes["csv"] == f"missing: ? {REPLACE}"
     for words in ("id: looks like identifiers", "name: holds too many different texts", "same: never varies"):
         assert words in notes["ignored"]
-    assert ("born: never varies" if "csv" in str(source) else "born: holds dates or times") in notes["ignored"]
+    assert "born: never varies" in notes["ignored"]
     assert "seen: never varies" in notes["ignored"]
     write_schema(tmp_path / "s.yaml", draft, notes)
     assert read_schema(tmp_path / "s.yaml") == draft
@@ -83,11 +83,94 @@ def test_guesses(tmp_path, door):
     assert np.isnan(records.X).sum(0).tolist() == [0, 0, 0, 0, 0, 100, 100]
 
 
-def test_dates_in_texts():
-    dates = [f"2020-01-{day:02d}" for day in range(1, 32)]
-    draft, notes = draft_schema(pd.DataFrame({"when": dates, "x": np.arange(31) % 5, "y": ["a"] * 9 + ["b"] * 22}))
-    assert draft.ignored == ("when",)
-    assert notes["ignored"].startswith("when: holds dates; a number (a year")
+TIMES = {
+    "iso": (["2020-01-31", "2020-02-15"], {"kind": "date", "bounds": ("2020-01-01", "2020-02-29")}, ""),
+    "european": (
+        ["03/04/2026", "31/12/2028"],
+        {"kind": "date", "bounds": ("2026-01-01", "2028-12-31"), "format": "%d/%m/%Y"},
+        "",
+    ),
+    "ambiguous": (
+        ["03/04/2026", "05/04/2026"],
+        {"kind": "date", "bounds": ("2026-04-01", "2026-04-30"), "format": "%d/%m/%Y"},
+        "03/04/2026 is 3 April with the format %d/%m/%Y, and 4 March with %m/%d/%Y: state the right one",
+    ),
+    "stamps": (
+        ["2013-01-01T10:00:00Z", "2013-01-31T23:00:00Z"],
+        {
+            "kind": "datetime",
+            "bounds": ("2013-01-01", "2013-01-31 23:00"),
+            "zone": "UTC",
+            "resolution": "hour",
+        },
+        "",
+    ),
+    "clocks": (
+        ["09:30", "23:05"],
+        {"kind": "duration", "bounds": (0, 1439), "resolution": "minute", "format": "%H:%M"},
+        "the format %M:%S reads the records, too: state the right one",
+    ),
+    "digits of a clock": (
+        [517.0, 2359.0],
+        {"kind": "duration", "bounds": (0, 1439), "resolution": "minute", "format": "%H%M"},
+        "",
+    ),
+    "eight digits": (
+        [20130105, 20131231],
+        {"kind": "date", "bounds": ("2013-01-01", "2013-12-31"), "format": "%Y%m%d"},
+        "",
+    ),
+    "typed": (
+        pd.to_datetime(["2020-01-31 09:30", "2020-02-15 10:00"]),
+        {"kind": "datetime", "bounds": ("2020-01-01", "2020-02-29 23:59"), "resolution": "minute"},
+        "",
+    ),
+    "typed days": (
+        pd.to_datetime(["2020-01-31", None]),
+        None,
+        "",
+    ),
+    "lengths": (
+        pd.to_timedelta(["1 days", "3 days"]),
+        {"kind": "duration", "bounds": (0, 4), "resolution": "day"},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times(name):
+    """The format is drafted, and both readings of an ambiguous one are named."""
+    values, expected, note = TIMES[name]
+    column = "clock_time" if "clock" in name else "when"
+    frame = pd.DataFrame({column: np.repeat(np.array(values, object), 2), "x": range(4), "y": ["a", "b"] * 2})
+    draft, notes = draft_schema(frame)
+    if expected is None:
+        assert notes["ignored"] == f"{column}: never varies"
+        return
+    assert draft.schema.columns[0] == Column(column, **expected)
+    assert notes[f"columns.{column}"] == f"kind, bounds, format, resolution and missing {REPLACE}{note and f'; {note}'}"
+    assert load_table(frame, replace(draft, reviewed=True)).X[:, 0].tolist() == sorted(
+        load_table(frame, replace(draft, reviewed=True)).X[:, 0]
+    )
+
+
+def test_seconds_since_1970_are_drafted_by_name_and_size():
+    values = [1357034400, 1357038000, 1390003260]
+    draft, _ = draft_schema(pd.DataFrame({"seen_at": values, "cost": values, "y": ["a", "b", "b"]}))
+    seen, cost = draft.schema.columns
+    assert (seen.kind, seen.format, seen.resolution) == ("datetime", "epoch", "minute")
+    assert cost.kind == "integer"
+
+
+@pytest.mark.parametrize("values", [["08001", "20095", "99999"], ["08001", "20095", ""]])
+def test_codes_with_leading_zeros_stay_texts(values):
+    draft, _ = draft_schema(pd.DataFrame({"postcode": values, "x": [1, 2, 4], "y": ["a", "b", "b"]}))
+    known = tuple(value for value in values if value)
+    assert draft.schema.columns[0] == Column("postcode", "categorical", categories=known, missing="" in values)
+    many = [f"{number:05d}" for number in range(1_000)]
+    _, notes = draft_schema(pd.DataFrame({"postcode": many, "x": [1, 2, 4, 7] * 250, "y": ["a", "b"] * 500}), "y")
+    assert "postcode: holds codes with leading zeros" in notes["ignored"]
 
 
 def test_options_of_csv_files(tmp_path):

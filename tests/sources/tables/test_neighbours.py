@@ -40,6 +40,9 @@ SCHEMA = TableSchema(
         Column("whole", "integer", (-2_000, 2_000)),
         Column("choice", "categorical", categories=("1", "2.5", "1.234", "rest"), other="rest", missing=True),
         Column("size", "ordinal", categories=("0", "1", "true north", "7,5")),
+        Column("day", "date", ("2000-01-01", "2030-12-31"), missing=True),
+        Column("seen", "datetime", ("2000-01-01", "2030-12-31"), resolution="hour", format="%d/%m/%Y %H:%M"),
+        Column("stay", "duration", (-100, 100), resolution="minute"),
     ),
     "ill",
     ("no", "yes"),
@@ -49,7 +52,7 @@ FILES = {
     mark: TableFile(SCHEMA, True, CsvFormat(separator=";", decimal=mark, missing=("", "-9", "-9,5")), unit_column="who")
     for mark in ".,"
 }
-COLUMNS = ("number", "amount", "whole", "choice", "size", "ill", "who")
+COLUMNS = ("number", "amount", "whole", "choice", "size", "day", "seen", "stay", "ill", "who")
 VALUES = [
     *(
         0,
@@ -75,6 +78,7 @@ VALUES = [
     *(Decimal("1.234"), Decimal("1.000"), Decimal("NaN"), Decimal(7) / 3, np.float32(0.1), np.int8(1)),
     *("7,5", "1.234", "1.234,5", "0.5", "1", " 1 ", "1.0", "007", "1e0", "-9", "-9,5", "-9.5", "true", "", " ", "x"),
     *("NA", "nan", "inf", "2020-01-01", "a\nb", 'say "no"', '"', "a;b", "\r", "=1+1", "no", "yes", "1e999", "\u00a01"),
+    *("03/04/2026 09:30", "2026-04-03T09:30:00Z", "1969-12-31", "0:30"),
     *("1_0", "0x1F", "12:30", "é", "e\u0301", b"\xff\x00", datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 9)),
 ]
 """What each record holds in every one of its columns, and no other record does."""

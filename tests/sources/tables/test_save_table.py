@@ -153,7 +153,7 @@ def test_places_that_cannot_be_written(tmp_path):
         write_table(tmp_path / "file", X, Y, SCHEMA)
     with pytest.raises(DataError, match=r"rows\.csv cannot be written: No such file or directory"):
         write_rows(tmp_path / "none" / "rows.csv", X, Y, SCHEMA)
-    with pytest.raises(DataError, match=r"Expected a \.csv or \.parquet file; got rows\.txt"):
+    with pytest.raises(DataError, match=r"Expected a \.csv, \.parquet, \.feather or \.arrow file; got rows\.txt"):
         write_rows("rows.txt", X, Y, SCHEMA)
 
 

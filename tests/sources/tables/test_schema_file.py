@@ -172,7 +172,8 @@ BAD = {
     "no kind": (changed("kind: integer, ", ""), "Expected columns[1].kind of 'age', which is missing."),
     "kind": (
         changed("kind: integer", "kind: int"),
-        "Expected columns[1].kind of 'age' among 'numeric', 'integer', 'ordinal' or 'categorical'; got 'int'.",
+        "Expected columns[1].kind of 'age' among 'numeric', 'integer', 'date', 'datetime', 'duration', 'ordinal' or "
+        "'categorical'; got 'int'.",
     ),
     "no bounds": (changed(", bounds: [0, 100]", ""), "Expected bounds low < high of column 'age'"),
     "bound": (

@@ -225,7 +225,7 @@ def test_rows_of_many_blocks(tmp_path):
 
 CELLS = {
     "text": ("age", "old", "column 'age', row 2: 'old' is not a number: declare categories, or list the column under"),
-    "date": ("age", "2020-01-31", "column 'age', row 2: '2020-01-31' is a date: turn it into a number"),
+    "date": ("age", "2020-01-31", "column 'age', row 2: '2020-01-31' is a date: declare the kind date or"),
     "fraction": ("age", "3.5", "column 'age', row 2: '3.5' is not a whole number: declare the column numeric."),
     "gap": ("age", "", "column 'age', row 2: the value is missing: declare `missing: true` if it may be."),
     "gap in a category": ("flag", "?", "column 'flag', row 2: the value is missing"),
@@ -310,8 +310,11 @@ def test_class_names_are_labels_too():
 
 
 TYPES = {
-    "dates": (pd.date_range("2020-01-01", periods=4), "holds dates or times: turn them into numbers or categories"),
-    "date objects": ([datetime.date(2020, 1, 1)] * 4, "row 1: the value is a date or a time: turn it into a number"),
+    "dates": (
+        pd.date_range("2020-01-01", periods=4),
+        "holds dates or times: declare the kind date, datetime or duration",
+    ),
+    "date objects": ([datetime.date(2020, 1, 1)] * 4, "row 1: the value is a date or a time: declare the kind date"),
     "durations": (pd.to_timedelta([1, 2, 3, 4], "s"), "holds dates or times"),
     "lists": (
         [[1], [2], [3], [4]],
@@ -647,7 +650,7 @@ OTHERS = {
         "is a Stata file: read it with pandas.read_stata and write it with",
     ),
     "xpt": (lambda path: b"HEADER RECORD*******LIBRARY HEADER RECORD!!!!!!!", "is a SAS transport file: read it with"),
-    "feather": (lambda path: frame().to_feather(path), "is an Arrow or Feather file: read it with pandas.read_feather"),
+    "feather": (lambda path: b"FEA1" + b"\0" * 99, "is a Feather file of version 1: read it with pandas.read_feather"),
     "pickle": (lambda path: frame().to_pickle(path), "is a pickle, which can run code: write it with to_parquet"),
     "unicode text": (
         lambda path: TEXT.replace(",", "\t").encode("utf-16"),
@@ -656,7 +659,7 @@ OTHERS = {
     "big-endian": (lambda path: b"\xfe\xff" + TEXT.encode("utf-16-be"), "is UTF-16 text, such as Excel's Unicode Text"),
     "workbook": (
         lambda path: b"PK\3\4" + b"\0" * 26 + b"xl/workbook.xml",
-        "is an Excel workbook: save it as CSV UTF-8.",
+        "is a damaged Excel workbook: save it again as .xlsx, or as CSV UTF-8.",
     ),
     "JSON": (
         lambda path: frame().to_json(orient="records").encode(),

@@ -24,10 +24,13 @@ from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.folder.tables import are_truth_values
 from dpdistill.method import Distilled
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.column import KINDS
+from dpdistill.sources.tables.cells import Marks
 from dpdistill.sources.tables.codes import encoder, label_encoder
 from dpdistill.sources.tables.drafts import draft_schema
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile, read_schema
+from dpdistill.sources.tables.time_cells import read_time
 
 CASES = 200
 WORDS = (
@@ -85,9 +88,48 @@ UNITS = texts(lambda text: TableSchema((AGE,), "y", ("a", "b"), unit=text), ANY)
 BOUNDS = {kind: bounds(kind) for kind in ("integer", "numeric")}
 
 
+GRIDS = (None, 1.0, 2.0, 0.25, 50.0, 0.1)
+FORMATS = {
+    "date": (None, "%d.%m.%Y", "%B %-d, %Y", "%y%m%d", "%Y%m%d", "%d/%m/%Y %H:%M"),
+    "datetime": (None, "%m/%d/%Y %I:%M:%S %p", "epoch", "epoch ms", "%Y-%m-%dT%H:%M:%S%z", "%d%b%Y:%H:%M:%S"),
+    "duration": (None, "%H:%M:%S", "%M:%S", "seconds", "minutes", "%H:%M"),
+}
+ENDS_OF_TIMES = (
+    -62_135_000_000,
+    -(10**9),
+    -1,
+    0,
+    1,
+    59,
+    60,
+    86_399,
+    1_364_691_599,
+    1_382_835_600,
+    10**9,
+    253_400_000_000,
+)
+
+
+@st.composite
+def times(draw, name: str, kind: Any, missing: bool) -> Column:
+    """A column of times, at the ends of the calendar and where clocks change."""
+    resolution = draw(st.sampled_from([None, "day", "hour", "minute", "second"]))
+    unit = {"day": 86_400, "hour": 3_600, "minute": 60}.get(resolution or {"date": "day"}.get(kind, ""), 1)
+    low, high = sorted(draw(st.tuples(*[st.sampled_from(ENDS_OF_TIMES).map(lambda end: end // unit)] * 2)))
+    zone = draw(st.sampled_from([None, "UTC", "Europe/Berlin", "Asia/Kathmandu"]))
+    step, format = draw(st.sampled_from((None, None, 10.0))), draw(st.sampled_from(FORMATS[kind]))
+    facts: Any = {"resolution": resolution, "zone": zone, "format": format, "step": step, "missing": missing}
+    return Column(name, kind, (low, high), **facts)
+
+
 @st.composite
 def columns(draw, name: str) -> Column:
-    kind, missing = draw(st.sampled_from(["numeric", "integer", "ordinal", "categorical"])), draw(st.booleans())
+    kind, missing = draw(st.sampled_from(KINDS)), draw(st.booleans())
+    if kind in FORMATS:
+        return draw(times(name, kind, missing))
+    if kind in BOUNDS and draw(st.booleans()):
+        places = draw(st.sampled_from((None, 0, 2, 9)))
+        return Column(name, kind, draw(BOUNDS[kind]), missing=missing, step=draw(st.sampled_from(GRIDS)), places=places)
     if kind in BOUNDS:
         return Column(name, kind, draw(BOUNDS[kind]), draw(st.sampled_from(["linear", "log"])), missing=missing)
     names = tuple(draw(st.lists(CATEGORIES, min_size=2, max_size=5, unique=True)))
@@ -138,6 +180,9 @@ def values_of(column: Column, raw: np.ndarray) -> list:
         known = raw[~np.isnan(raw)]
         assert ((known >= column.bounds[0]) & (known <= column.bounds[1])).all()
         assert column.kind == "numeric" or (known == np.rint(known)).all()
+        assert column.grid is None or (column.snap(known) == known).all()
+        if column.is_time:
+            return [None if math.isnan(x) else int(x) * column.time.unit for x in raw.tolist()]
         return [None if math.isnan(x) else int(x) if column.kind == "integer" else x for x in raw.tolist()]
     return [None if math.isnan(x) else column.categories[int(x)] for x in raw.tolist()]
 
@@ -145,12 +190,16 @@ def values_of(column: Column, raw: np.ndarray) -> list:
 def from_text(column: Column, text: str) -> object:
     if text == "":
         return None
+    if column.is_time:
+        return int(read_time(column, Marks.of(()))(text)) * column.time.unit
     return int(text) if column.kind == "integer" else float(text) if column.kind == "numeric" else text
 
 
 def from_frame(column: Column, value: object) -> object:
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
+    if column.is_time:
+        return None if value is pd.NaT else int(read_time(column, Marks.of(()))(value)) * column.time.unit
     if column.kind in ("integer", "numeric"):
         return value
     return (
@@ -162,6 +211,9 @@ def from_frame(column: Column, value: object) -> object:
 
 def type_of(column: Column) -> str:
     """The type of a Parquet column, from the schema alone."""
+    if column.is_time:
+        zone = f", tz={column.zone}" if column.zone else ""
+        return {"date": "date32[day]", "datetime": f"timestamp[ms{zone}]", "duration": "duration[s]"}[column.kind]
     if column.is_number:
         return {"integer": "int64", "numeric": "double"}[column.kind]
     return (
@@ -213,6 +265,17 @@ def check_written(folder, distilled: Distilled) -> None:
 @given(tables())
 def test_what_is_accepted_can_be_written_and_read(tmp_path_factory, distilled):
     check_written(tmp_path_factory.mktemp("table"), distilled)
+
+
+def test_rows_with_constraints_can_be_written_and_read(tmp_path):
+    columns = (
+        Column("a", "date", (18_000.0, 18_100.0), format="%d.%m.%Y", missing=True),
+        Column("b", "datetime", (26_000_000.0, 26_100_000.0), resolution="minute", step=10.0),
+        Column("sex", "categorical", categories=("f", "m")),
+    )
+    schema = TableSchema(columns, "ill", ("no", "yes"), constraints=("a <= b", "sex = f implies a is missing"))
+    X = np.random.default_rng(0).uniform(-1, 1, (50, schema.dimension)).astype(np.float32)
+    check_written(tmp_path, Distilled(X, np.zeros(50, np.int32), schema))
 
 
 DRAFTED = {

@@ -84,6 +84,7 @@ def describe(folder: Folder, publisher: Publisher, elsewhere: Elsewhere | None =
         not_for=sentences.NOT_FOR,
         table=isinstance(folder.schema, TableSchema),
         schema=folder.schema,
+        times=isinstance(folder.schema, TableSchema) and any(column.is_time for column in folder.schema.columns),
         facts=[*recipe.facts(folder.recipe), ("Version", f"dpdistill {sentences.version_of(folder)}")],
         accuracy=recipe.accuracy(folder),
         references=recipe.references(folder.recipe),

@@ -72,7 +72,7 @@ def describe(folder: Folder, publisher: Publisher) -> dict[str, Any]:
         **_provenance(folder, g, publisher),
         **_responsible(folder, g, publisher),
         "distribution": _files(folder),
-        "recordSet": [_classes(folder), *_records(folder)],
+        "recordSet": [*_classes(folder), *_records(folder)],
     }
 
 
@@ -134,29 +134,36 @@ def _files(folder: Folder) -> list[dict[str, Any]]:
     return files
 
 
-def _classes(folder: Folder) -> dict[str, Any]:
+def _classes(folder: Folder) -> list[dict[str, Any]]:
+    """Returns the record set of the classes; none for a table without a label."""
+    if isinstance(folder.schema, TableSchema) and folder.schema.label is None:
+        return []
     names = [{"classes/name": name} for name in folder.schema.classes]
     field = {"@type": "cr:Field", "@id": "classes/name", "name": "name", "dataType": "sc:Text"}
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "classes",
-        "name": "classes",
-        "dataType": "sc:Enumeration",
-        "key": {"@id": "classes/name"},
-        "field": [field],
-        "data": names,
-    }
+    return [
+        {
+            "@type": "cr:RecordSet",
+            "@id": "classes",
+            "name": "classes",
+            "dataType": "sc:Enumeration",
+            "key": {"@id": "classes/name"},
+            "field": [field],
+            "data": names,
+        }
+    ]
 
 
 def _records(folder: Folder) -> list[dict[str, Any]]:
     schema = folder.schema
     if isinstance(schema, TableSchema):
-        *ids, label = _ids([*(column.name for column in schema.columns), schema.label])
+        ids = _ids([*schema.names])
         fields = [
             _column(at, column.name, _type(column), f"{sentences.holds(column)}.")
-            for at, column in zip(ids, schema.columns, strict=True)
+            for at, column in zip(ids, schema.columns, strict=False)
         ]
-        return [_record_set("records", [*fields, _column(label, schema.label, _LABEL, "The class.") | _CLASSES])]
+        if schema.label is None:
+            return [_record_set("records", fields)]
+        return [_record_set("records", [*fields, _column(ids[-1], schema.label, _LABEL, "The class.") | _CLASSES])]
     if not folder.pictures:
         return []
     # Some class names are no folder names: their folders have other names.
@@ -211,5 +218,8 @@ def _column(at: str, name: str, kind: object, said: str) -> dict[str, Any]:
 
 
 def _type(column: Column) -> str:
+    if column.is_time:
+        standard = {} if column.format else {"date": "sc:Date", "datetime": "sc:DateTime"}
+        return standard.get(column.kind, "sc:Text")
     whole = column.kind == "integer" and not column.missing
     return "sc:Integer" if whole else "sc:Float" if column.is_number else "sc:Text"

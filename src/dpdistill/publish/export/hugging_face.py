@@ -86,17 +86,20 @@ def _table(source: Path, schema: TableSchema) -> tuple[dict[str, Any], dict[str,
         values = values.astype(object) if dtype == pa.string() else values
         columns[column.name] = pa.array(values, dtype, from_pandas=True)
         features[column.name] = {"dtype": str(dtype).replace("double", "float64"), "_type": "Value"}
-    columns[schema.label] = pa.array(distilled.y.astype(np.int64))
-    features[schema.label] = _class_label(schema.classes)
+    if schema.label is not None:
+        columns[schema.label] = pa.array(distilled.y.astype(np.int64))
+        features[schema.label] = _class_label(schema.classes)
     return columns, features
 
 
 def _dtype(column: Column) -> Any:
     import pyarrow as pa
 
-    from dpdistill.folder.tables import are_truth_values
+    from dpdistill.folder.tables import are_truth_values, arrow_type
 
     texts = pa.bool_() if are_truth_values(column.categories) else pa.string()
+    if column.is_time:
+        return arrow_type(column)
     return {"integer": pa.int64(), "numeric": pa.float64()}.get(column.kind, texts)
 
 

@@ -27,6 +27,8 @@ def version_of(folder: Folder) -> str:
 def name_of(folder: Folder) -> str:
     """Returns a default name: "Synthetic images, 10 classes (dos-kip)", "Synthetic rows of income, ..."."""
     schema = folder.schema
+    if isinstance(schema, TableSchema) and schema.label is None:
+        return f"Synthetic rows of {len(schema.columns)} columns ({method_of(folder)})"
     kind = f"rows of {plain(schema.label)}" if isinstance(schema, TableSchema) else "images"
     return f"Synthetic {kind}, {len(folder.schema.classes)} classes ({method_of(folder)})"
 
@@ -35,7 +37,8 @@ def contents(folder: Folder) -> str:
     """Returns a sentence about the contents of the set."""
     schema, count = folder.schema, f"{len(folder.y):,}"
     if isinstance(schema, TableSchema):
-        return f"{count} synthetic rows of {len(schema.columns)} columns and the label {plain(schema.label)!r}."
+        label = "without a label" if schema.label is None else f"and the label {plain(schema.label)!r}"
+        return f"{count} synthetic rows of {len(schema.columns)} columns {label}."
     height, width, channels = schema.shape
     kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")
     sentence = f"{count} synthetic images of {height} x {width} pixels {kind}, of {len(schema.classes)} classes."
@@ -51,7 +54,7 @@ STRAIGHTENED = (
 def holds(column: Column) -> str:
     """Returns the values that a column may hold: its bounds, or whole category names up to SHOWN characters."""
     if column.is_number:
-        sentence = " to ".join(map(number, column.bounds or ()))
+        sentence = " to ".join(map(column.text if column.is_time else number, column.bounds or ()))
     else:
         kept = 1
         while kept < len(column.categories) and len(", ".join(column.categories[: kept + 1])) <= SHOWN:

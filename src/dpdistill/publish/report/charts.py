@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpdistill.publish.report.words import number
 from dpdistill.schema import Column
 from dpdistill.schema.table import from_share
 
@@ -46,13 +47,13 @@ def edges(column: Column) -> np.ndarray:
     """
     assert column.bounds is not None
     low, high = column.bounds
-    if column.kind == "integer" and column.scale == "linear":
+    if column.is_whole and column.scale == "linear":
         first, count = math.ceil(low), math.floor(high) - math.ceil(low) + 1
         step = max(1, math.ceil(count / BINS))
         return first - 0.5 + float(step) * np.arange(1, math.ceil(count / step))
     share = np.arange(1, BINS) / BINS
     inner = from_share(share, np.float64(low), np.float64(high), column.scale == "log")
-    return np.unique(np.floor(inner) + 0.5) if column.kind == "integer" else inner
+    return np.unique(np.floor(inner) + 0.5) if column.is_whole else inner
 
 
 def count(column: Column, values: np.ndarray, groups: np.ndarray, size: int) -> Counts:
@@ -79,7 +80,8 @@ def histogram(column: Column, counts: Counts) -> dict[str, Any]:
         shares, x, wide = np.column_stack([shares, absent]), np.r_[x, WIDTH - ABSENT], np.r_[wide, ABSENT]
     heights = shares * (BASE - TOP) / (peak or 1.0)
     paths = _paths(x, BASE - np.cumsum(heights, 0), wide, heights)
-    return {"paths": paths, "peak": peak, "bounds": column.bounds, "width": width, "missing": column.missing}
+    ends = [column.text(end) if column.is_time else number(end, ",") for end in column.bounds]
+    return {"paths": paths, "peak": peak, "ends": ends, "width": width, "missing": column.missing}
 
 
 def bars(column: Column, counts: Counts) -> dict[str, Any]:

@@ -18,6 +18,9 @@ MOST_COLOURS = 5
 KINDS = {
     "numeric": "number",
     "integer": "whole number",
+    "date": "date",
+    "datetime": "date and time",
+    "duration": "duration",
     "ordinal": "categories in order",
     "categorical": "categories",
 }
@@ -42,8 +45,12 @@ def shown_rows(folder: Folder, schema: TableSchema) -> dict[str, Any]:
         "limit": limit,
         "complete": len(shown) == len(folder.y),
         "columns": [column.name for column in columns],
+        "header": [*([] if schema.label is None else [schema.label]), *(column.name for column in columns)],
         "rows": [
-            (schema.classes[k], [value_text(column, x) for column, x in zip(columns, row, strict=True)])
+            [
+                *([] if schema.label is None else [schema.classes[k]]),
+                *(value_text(column, x) for column, x in zip(columns, row, strict=True)),
+            ]
             for k, row in zip(folder.y[shown], X, strict=True)
         ],
         "empty": [name for name, place in zip(schema.classes, places, strict=True) if not len(place)],
@@ -54,12 +61,14 @@ def value_text(column: Column, value: float) -> str:
     """Returns a raw value as text: a category's name, a whole number without a point, an en dash if missing."""
     if value != value:
         return "–"
+    if column.is_time:
+        return column.text(value)
     return words.number(value) if column.is_number else column.categories[int(value)]
 
 
 def marginals(folder: Folder, schema: TableSchema) -> dict[str, Any]:
     """Returns one chart per column, at most MOST_DRAWN; coloured by class for at most MOST_COLOURS classes."""
-    coloured = len(schema.classes) <= MOST_COLOURS
+    coloured = schema.label is not None and len(schema.classes) <= MOST_COLOURS
     groups = folder.y.astype(np.intp) if coloured else np.zeros(len(folder.y), np.intp)
     columns = schema.columns[:MOST_DRAWN]
     X = schema.from_unit(folder.X)[:, : len(columns)]

@@ -56,5 +56,7 @@ def default_title(folder: Folder) -> str:
         shown.pop()
     names = ", ".join(shown)[:LONGEST] + ("" if len(shown) == len(schema.classes) else ", …")
     if isinstance(schema, TableSchema):
+        if schema.label is None:
+            return f"Synthetic table: {', '.join(plain(column.name) for column in schema.columns)}"[:LONGEST]
         return f"Synthetic table: {plain(schema.label)[:LONGEST]} ({names})"
     return f"Synthetic images: {names}"

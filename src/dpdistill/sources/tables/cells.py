@@ -65,6 +65,10 @@ def cell_of(value: object) -> Cell | None:
             return None
         case str():
             return Cell(str.strip(value), False)
+        case np.timedelta64() if not np.isnat(value):  # which NumPy counts among its integers
+            raise Fault(_what_it_is(value))
+        case np.timedelta64():
+            return None
         case bool() | np.bool_():
             return Cell("true" if bool(value) else "false", True)
         case int() | np.integer():
@@ -95,7 +99,7 @@ def _float_text(value: Any) -> str:
 
 def _what_it_is(value: object) -> str:
     if isinstance(value, _TIMES):
-        return f"the value is a date or a time: turn it into a number or a category, or {IGNORE}"
+        return f"the value is a date or a time: declare the kind date, datetime or duration, or {IGNORE}"
     if isinstance(value, _BYTES):
         return f"the value is bytes: decode it into a text, or {IGNORE}"
     return f"the value is of type {type(value).__name__}: turn it into a number or a text, or {IGNORE}"
@@ -141,7 +145,7 @@ def read_number(column: Column, marks: Marks, decimal: str = ".") -> Read:
         marks: marks of a missing value.
         decimal: decimal separator of numbers in texts.
     """
-    absent, whole = _absent(column), column.kind == "integer"
+    absent, whole = absent_of(column), column.kind == "integer"
 
     def read(value: object) -> float:
         cell = cell_of(value)
@@ -169,7 +173,7 @@ def _no_number(text: str, decimal: str) -> str:
     if text.lower().strip("+-") in ("inf", "infinity"):
         return f"{shown} is not finite"
     if DATE.fullmatch(text):
-        return f"{shown} is a date: turn it into a number (a year, days since another date), or {IGNORE}"
+        return f"{shown} is a date: declare the kind date or datetime with its format, or {IGNORE}"
     if decimal == "." and "," in text and COMMA_NUMBER.fullmatch(text):
         return f"{shown} has a comma: if the comma is the decimal separator, write `csv: {{decimal: ','}}`"
     return f"{shown} is not a number: declare categories, or {IGNORE} (free text, identifiers)"
@@ -179,11 +183,13 @@ def read_category(column: Column, marks: Marks) -> Read:
     """Returns the reader of a categorical or ordinal column, to the index of a category."""
     index = {name: i for i, name in enumerate(column.categories)}
     advice = f"is not one of its {len(index)} categories: add it, declare a category `other`, or {IGNORE}"
-    return _choice(index, marks, _absent(column), advice, None if column.other is None else index[column.other])
+    return _choice(index, marks, absent_of(column), advice, None if column.other is None else index[column.other])
 
 
 def read_label(schema: TableSchema, marks: Marks) -> Read:
     """Returns the reader of the label, to the index of a class."""
+    if schema.label is None:
+        raise DataError("Expected a table with a label; got one without.")
     index = {name: k for k, name in enumerate(schema.classes)}
     index |= {value: k for k, group in enumerate(schema.label_values) for value in group}
 
@@ -219,7 +225,7 @@ def read_unit(marks: Marks, index: dict[str, int]) -> Read:
     return read
 
 
-def _absent(column: Column) -> Callable[[], float]:
+def absent_of(column: Column) -> Callable[[], float]:
     """Returns the function for a missing value: NaN, or a fault."""
 
     def absent() -> float:

@@ -24,6 +24,7 @@ from dpdistill.sources.tables.cells import (
     read_number,
     read_unit,
 )
+from dpdistill.sources.tables.time_cells import codes_of_times, is_temporal, read_time
 
 _COMPUTE: Any = pyarrow.compute  # functions are created at import, so that types are unknown
 _TYPES = pa.types
@@ -43,6 +44,8 @@ def encoder(column: Column, missing: Iterable[str], decimal: str = ".") -> Encod
         decimal: what fractions begin with in texts that are numbers.
     """
     marks = Marks.of(missing, decimal)
+    if column.is_time:
+        return partial(_encode_times, column, read_time(column, marks, decimal))
     if not column.is_number:
         return partial(_encode, read_category(column, marks), None)
     return partial(_encode, read_number(column, marks, decimal), partial(_quick_numbers, column, marks, decimal))
@@ -83,6 +86,15 @@ def _encode(
     return table[at], {int(row): wrong[int(at[row])] for row in rows}
 
 
+def _encode_times(column: Column, read: Read, values: Values) -> tuple[np.ndarray, dict[int, str]]:
+    if isinstance(values, pa.Array):
+        array: Any = values
+        array = array.dictionary_decode() if _TYPES.is_dictionary(array.type) else array
+        if is_temporal(array.type):
+            return codes_of_times(column, array)
+    return _encode(read, None, values)
+
+
 def decoded(values: pa.Array) -> pa.Array:
     """Returns an array without dictionary encoding.
 
@@ -95,7 +107,7 @@ def decoded(values: pa.Array) -> pa.Array:
     if any(is_kind(kind) for is_kind in (*_NUMBERS, *_TEXTS, _TYPES.is_decimal, _TYPES.is_null)) or _is_uuid(kind):
         return values
     if _TYPES.is_temporal(kind):
-        raise Fault(f"holds dates or times: turn them into numbers or categories, or {IGNORE}")
+        raise Fault(f"holds dates or times: declare the kind date, datetime or duration, or {IGNORE}")
     if _TYPES.is_binary(kind) or _TYPES.is_large_binary(kind) or _TYPES.is_fixed_size_binary(kind):
         raise Fault(f"holds bytes: decode them into texts, or {IGNORE}")
     raise Fault(f"holds values of type {kind}: turn them into numbers or texts, or {IGNORE}")

@@ -26,7 +26,12 @@ REPLACE = "from the records: replace by what is known without them"
 
 
 def draft_schema(
-    source: object, label: str | None = None, form: CsvFormat = CsvFormat(), *, named: bool = False
+    source: object,
+    label: str | None = None,
+    form: CsvFormat = CsvFormat(),
+    *,
+    named: bool = False,
+    unlabelled: bool = False,
 ) -> tuple[TableFile, dict[str, str]]:
     """Returns a draft schema for the owner to correct; every fact is guessed from the records and not private.
 
@@ -34,6 +39,7 @@ def draft_schema(
         source: path of a CSV file, gzip or not, or of a Parquet file; a pandas DataFrame; or a DatabaseQuery.
         label: name of the label's column; None for the last column.
         form: format of a CSV file; common marks of a missing value ("?", "-", "N/A") are detected in addition.
+        unlabelled: True for a table without a label.
         named: True if the caller states that a CSV file begins with column names.
 
     Returns:
@@ -44,7 +50,7 @@ def draft_schema(
             first line looks like a record, which would be published as column names.
     """
     table = open_table(source, form)
-    target = _target(table, label)
+    target = None if unlabelled else _target(table, label)
     is_csv = not table.typed and (isinstance(source, str) or hasattr(source, "__fspath__"))
     marks = Marks.of(form.missing, form.decimal)
     about = (marks, table.typed, form.decimal, is_csv and "," not in (form.separator, form.decimal))
@@ -56,8 +62,28 @@ def draft_schema(
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
     found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
-    labels = looks.pop(target)
-    classes = labels.choices()
+    classes = () if target is None else _classes(target, looks.pop(target))
+    columns, ignored, notes = _columns(looks)
+    if not columns:
+        raise DataError(
+            f"Expected at least one column besides the label in {table.title}; all are left out ({notes['ignored']})."
+        )
+    if target is not None:
+        notes["classes"] = f"classes {REPLACE}"
+    if label is None and target is not None:
+        notes["label"] = "the last column: name another column if this is not the label"
+    if found_marks:
+        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
+    found = tuple(table.names) if is_csv and not form.header else ()
+    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
+    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+
+
+def _classes(target: str, labels: Look) -> tuple[str, ...]:
+    """Returns the classes in the label's column."""
+    classes = () if labels.times.typed else labels.choices()
+    if labels.times.typed:
+        labels.unusable = "holds dates or times"
     if not 2 <= len(classes) <= MAX_CATEGORIES:
         many = (
             f"a column that {labels.unusable.partition(':')[0]}" if labels.unusable else f"more than {MAX_CATEGORIES}"
@@ -66,19 +92,7 @@ def draft_schema(
             f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
             f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
         )
-    columns, ignored, notes = _columns(looks)
-    if not columns:
-        raise DataError(
-            f"Expected at least one column besides the label in {table.title}; all are left out ({notes['ignored']})."
-        )
-    notes["classes"] = f"classes {REPLACE}"
-    if label is None:
-        notes["label"] = "the last column: name another column if this is not the label"
-    if found_marks:
-        notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
-    found = tuple(table.names) if is_csv and not form.header else ()
-    form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
-    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+    return classes
 
 
 def _target(table: Table, label: str | None) -> str:
@@ -108,9 +122,13 @@ def _columns(looks: dict[str, Look]) -> tuple[tuple[Column, ...], tuple[str, ...
             ignored[name] = guess
         else:
             columns.append(guess)
-            what = f"kind, {'bounds, scale' if guess.is_number else 'categories'} and missing"
+            what = (
+                "bounds, format, resolution" if guess.is_time else "bounds, scale" if guess.is_number else "categories"
+            )
             comma = "; with --decimal , the values would be numbers" if look.has_commas else ""
-            notes[f"columns.{name}"] = f"{what} {REPLACE}{comma}"
+            notes[f"columns.{name}"] = (
+                f"kind, {what} and missing {REPLACE}{comma}{look.times.others if guess.is_time else ''}"
+            )
     if ignored:
         notes["ignored"] = "; ".join(f"{name[:40]}: {why}" for name, why in ignored.items())
     return tuple(columns), tuple(ignored), notes
@@ -153,28 +171,37 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
     schema = table_file.schema
     table = open_stated(source, table_file)
     counts = [_Count(column, table_file.csv) for column in schema.columns]
-    encode_label = label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
+    label = schema.label
+    encode_label = None if label is None else label_encoder(schema, table_file.csv.missing, table_file.csv.decimal)
     classes, rows, lost, unknown, first, missing_units = np.zeros(len(schema.classes), int), 0, 0, 0, 0, 0
-    names, unit = [*(column.name for column in schema.columns), schema.label], table_file.unit_column
+    rules = [] if schema.rules is None else schema.rules.all
+    broken = np.zeros(len(rules), int)
+    names, unit = [*schema.names], table_file.unit_column
     encode_unit = unit_encoder(table_file.csv.missing, {}, table_file.csv.decimal)
     with reading(table.title):
         for arrays in table.batches(names if unit is None else [*names, unit]):
-            units, labels = None if unit is None else arrays.pop(), arrays.pop()
-            bad = np.zeros(len(labels), bool)
+            units, labels = None if unit is None else arrays.pop(), None if label is None else arrays.pop()
+            bad = np.zeros(len(arrays[0]), bool)
             for count, values in zip(counts, arrays, strict=True):
                 bad[count.add(table, values, rows)] = True
+            X = np.column_stack([count.codes for count in counts])
+            broken += np.array([(~rule.holds(X)).sum() for rule in rules], int)
             if unit is not None:
                 _, faults = encode_column(table, unit, encode_unit, units)
                 bad[list(faults)], missing_units = True, missing_units + len(faults)
-            y, faults = encode_column(table, schema.label, encode_label, labels)
-            bad[list(faults)] = True
-            classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
+            if label is not None and encode_label is not None:
+                y, faults = encode_column(table, label, encode_label, labels)
+                bad[list(faults)], unknown = True, unknown + len(faults)
+                classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
             if bad.any() and not lost:
                 first = rows + int(bad.argmax()) + 1
-            rows, lost, unknown = rows + len(labels), lost + int(bad.sum()), unknown + len(faults)
-    lines = [f"{rows} rows", *(f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True))]
+            rows, lost = rows + len(bad), lost + int(bad.sum())
+    lines = [f"{rows} rows"]
+    if label is not None:
+        lines += [f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True)]
     lines += [line for count in counts for line in count.lines(rows)]
-    losses = [(schema.label, unknown, "match no class of the schema: state all classes, or their values")]
+    lines += [f"constraint {rule.text!r}: {n} of {rows} rows break it" for rule, n in zip(rules, broken, strict=True)]
+    losses = [(label or "", unknown, "match no class of the schema: state all classes, or their values")]
     losses += [(count.column.name, *loss) for count in counts for loss in count.losses()]
     if lost:
         of_units = f", {missing_units} as their unit" if missing_units else ""
@@ -184,6 +211,11 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
         )
     if not rows:
         lines.append("Warning: there are no rows: distill refuses the table")
+    often = [(rule.text, n) for rule, n in zip(rules, broken, strict=True) if n and n >= WARN_FROM * rows]
+    lines += [
+        f"Warning: constraint {text!r}: {n} of {rows} rows ({100 * n / rows:.3g} %) break it: synthetic rows never do"
+        for text, n in often
+    ]
     return [*lines, *(_warning(name, n, rows, words) for name, n, words in losses if n and n >= WARN_FROM * rows)]
 
 
@@ -199,12 +231,14 @@ class _Count:
         self.encode = encoder(column, form.missing, form.decimal)
         self.encode_known = encoder(replace(column, other=None), form.missing, form.decimal)
         self.clamped = self.missing = self.other = self.bad = 0
+        self.codes = np.zeros(0)
         self.first = ""
         self.low, self.high = math.inf, -math.inf
 
     def add(self, table: Table, values: Values, start: int) -> list[int]:
         """Counts a batch whose first row is number `start`, and returns the faulty rows."""
         codes, faults = encode_column(table, self.column.name, self.encode, values)
+        self.codes = codes
         if faults and not self.bad:
             self.first = f"row {start + min(faults) + 1}: {faults[min(faults)]}"
         self.bad += len(faults)

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from dpdistill.schema import DataError
+from dpdistill.schema import DataError, TableSchema
 from dpdistill.sources.tables.cells import FORMS, Fault, like
 from dpdistill.sources.tables.codes import Encode, encoder, label_encoder, unit_encoder
 from dpdistill.sources.tables.schema_file import DRAFT, TableFile
@@ -59,10 +59,11 @@ def load_table(
     schema = table_file.schema
     table = open_stated(source, table_file)
     unit, index = table_file.unit_column, {}
-    names = [*(column.name for column in schema.columns), schema.label, *([] if unit is None else [unit])]
+    names = [*schema.names, *([] if unit is None else [unit])]
     missing, decimal = table_file.csv.missing, table_file.csv.decimal
     encoders = [encoder(column, missing, decimal) for column in schema.columns]
-    encoders.append(label_encoder(schema, missing, decimal))
+    if schema.label is not None:
+        encoders.append(label_encoder(schema, missing, decimal))
     if unit is not None:
         encoders.append(unit_encoder(missing, index, decimal))
     room = Memory.of(memory, scratch)
@@ -79,21 +80,22 @@ def load_table(
             if strict and faults:
                 row, name, words = min(faults, key=lambda fault: fault[0])
                 raise DataError(f"{table.title}: column {name!r}, row {rows_so_far.rows + row + 1}: {words}.")
-            rows_so_far.append(*_columns(codes, bad, len(schema.columns)))
+            rows_so_far.append(*_columns(codes, bad, schema))
         if not rows_so_far.rows:
             if strict:
                 raise DataError(f"{table.title} has no rows.")
-            rows_so_far.append(*_columns(np.empty((0, len(names))), np.zeros(0, bool), len(schema.columns)))
+            rows_so_far.append(*_columns(np.empty((0, len(names))), np.zeros(0, bool), schema))
         X, y, *units = rows_so_far.arrays()
         if not table.ordered:
             X, y, *units = _sorted(X, y, *(ranked(each, index, room) for each in units), memory=room)
         return Records(X, y, schema, units=units[0] if units else None)
 
 
-def _columns(codes: np.ndarray, bad: np.ndarray, features: int) -> list[np.ndarray]:
-    """Returns X, y and, if there is a column after the label's, units of a batch of codes."""
-    y = np.where(bad, -1, codes[:, features]).astype(np.int64)
-    units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, features + 1 :].T]
+def _columns(codes: np.ndarray, bad: np.ndarray, schema: TableSchema) -> list[np.ndarray]:
+    """Returns X, y and, if there is a column after the features and the label, units of a batch of codes."""
+    features = len(schema.columns)
+    y = np.where(bad, -1, 0 if schema.label is None else codes[:, features]).astype(np.int64)
+    units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, len(schema.names) :].T]
     return [codes[:, :features], y, *units]
 
 
@@ -127,7 +129,7 @@ def open_stated(source: object, table_file: TableFile) -> Table:
     """
     schema = table_file.schema
     table = open_table(source, table_file.csv)
-    found, declared = set(table.names), [*(column.name for column in schema.columns), schema.label]
+    found, declared = set(table.names), [*schema.names]
     if table_file.unit_column is not None:
         declared.append(table_file.unit_column)
     for name in declared:

@@ -10,15 +10,17 @@ from decimal import Decimal
 import numpy as np
 
 from dpdistill.schema import Column, DataError
+from dpdistill.schema.column import LARGEST, LARGEST_WHOLE
 from dpdistill.schema.number_text import COMMA_NUMBER, NUMBER, TRUTH, number_key, with_point
-from dpdistill.schema.table import LARGEST, LARGEST_WHOLE
-from dpdistill.sources.tables.cells import DATE, Cell, Fault, Marks, cell_of
+from dpdistill.sources.tables.cells import Cell, Fault, Marks, cell_of
 from dpdistill.sources.tables.codes import Values, tally
+from dpdistill.sources.tables.time_looks import TimeLook
 
 MARKS = ("?", "-", "--", "N/A", "n/a", "#N/A", "None", "NULL", "<NA>")
 """Common marks of a missing value."""
 MAX_CATEGORIES = 100
 _SAMPLE = 2_000
+_PADDED = re.compile("[+-]?0[0-9]")
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|identifier|index)$|[a-z]ID$", re.IGNORECASE)
 
 
@@ -40,14 +42,20 @@ class Look:
     gaps: bool = False
     numbers: bool = True
     whole: bool = True
-    dates: bool = True
+    padded: bool = False
     commas: bool = True
     distinct: bool = True
     unusable: str = ""
+    times: TimeLook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.times = TimeLook(self.name)
 
     def add(self, values: Values) -> None:
         """Adds a batch."""
         seen: dict[Cell, int] = {}
+        if not self.unusable and self.times.add_typed(values):
+            return
         try:
             for value, count in tally(values):
                 cell = cell_of(value)
@@ -74,12 +82,13 @@ class Look:
         self.distinct &= bool((counts == 1).all()) and self.texts.isdisjoint(texts)
         if len(self.texts) <= MAX_CATEGORIES:
             self.texts |= texts
-        self.dates &= all(DATE.fullmatch(text) for text in texts)
+        self.times.add_texts(texts)
+        self.padded |= any(_PADDED.match(cell.text) for cell in seen if not cell.typed)
         self.commas &= all(COMMA_NUMBER.fullmatch(text) or NUMBER.fullmatch(text) for text in texts)
         plain = [cell.text if cell.typed else with_point(cell.text, self.decimal) for cell in seen]
         plain = [TRUTH.get(text.lower(), text) for text in plain]
         numbers = [float(text) if NUMBER.fullmatch(text) else math.nan for text in plain]
-        self.numbers &= bool(np.isfinite(numbers).all())
+        self.numbers &= bool(np.isfinite(numbers).all()) and not self.padded
         if self.numbers:
             x = np.repeat(numbers, counts)
             self.low, self.high = min(self.low, float(x.min())), max(self.high, float(x.max()))
@@ -111,13 +120,15 @@ class Look:
         """Returns a column, or the reason for leaving it out."""
         if self.unusable:
             return self.unusable.partition(":")[0]
+        if self.times.typed:
+            return self._time() or "holds dates and times of several kinds"
         if not self.known:
             return "holds no value"
         choices = self.choices()
         if len(choices) == 1:
             return "never varies"
-        if self.dates:
-            return "holds dates; a number (a year, days since another date) could be kept"
+        if time := self._time():
+            return time
         has_gaps = bool(self.gaps or self.marks_found)
         is_flag = self.whole and self.high - self.low == 1
         if self.numbers and not is_flag:
@@ -131,6 +142,8 @@ class Look:
             scale = "log" if self._has_long_tail(bounds) else "linear"
             return Column(self.name, "integer" if whole else "numeric", bounds, scale, missing=has_gaps)
         if not choices or (self.distinct and len(choices) > 10) or (self.has_commas and self._has_signs()):
+            if self.padded:
+                return "holds codes with leading zeros, such as postcodes: declare categories, or shorter codes"
             if self.has_commas:
                 return "holds numbers with a comma; draft with --decimal , if the comma is the decimal separator"
             return "holds too many different texts: free text or identifiers"
@@ -138,6 +151,13 @@ class Look:
             return Column(self.name, "categorical", categories=choices, missing=has_gaps)
         except DataError:
             return "holds texts that are no valid categories, such as texts that begin with +, -, = or @: rename them"
+
+    def _time(self) -> Column | str | None:
+        """Returns a column of dates or times, the reason for leaving it out, or None for other values."""
+        span, missing = self.times.span, bool(self.gaps or self.marks_found)
+        if self.times.typed and (self.known or span.low == span.high):
+            return "holds times among other values" if self.known else "never varies"
+        return self.times.guess(missing)
 
     def _has_signs(self) -> bool:
         return any(text.startswith(("-", "+")) for text in self.texts)

@@ -18,7 +18,7 @@ _KINDS: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
     ((b"HEADER RECORD*******LIB",), "a SAS transport file", _PANDAS.format("read_sas")),
     ((b"\0" * 12 + b"\xc2\xea\x81\x60",), "a SAS data set", _PANDAS.format("read_sas")),
     ((b"$FL2", b"$FL3"), "an SPSS file", _PANDAS.format("read_spss")),
-    ((b"ARROW1", b"FEA1"), "an Arrow or Feather file", _PANDAS.format("read_feather")),
+    ((b"FEA1",), "a Feather file of version 1", _PANDAS.format("read_feather")),
     ((b"ORC",), "an ORC file", _PANDAS.format("read_orc")),
     ((b"\xd0\xcf\x11\xe0",), "an old Excel workbook", "save it as CSV UTF-8"),
     ((b"\x89HDF",), "an HDF5 file", _PANDAS.format("read_hdf")),
@@ -50,7 +50,7 @@ def require_text(path: Path, start: bytes) -> None:
         if start.startswith(marks):
             raise DataError(f"{show(path)} is {kind}: {remedy}.")
     if start.startswith(b"PK") and b"xl/" in start:
-        raise DataError(f"{show(path)} is an Excel workbook: save it as CSV UTF-8.")
+        raise DataError(f"{show(path)} is a damaged Excel workbook: save it again as .xlsx, or as CSV UTF-8.")
     if start.startswith(b"PK\3\4"):
         raise DataError(f"{show(path)} is a zip archive: {_UNPACK}.")
     if b"\0" in start or start.startswith((b"PK", b"%PDF")):

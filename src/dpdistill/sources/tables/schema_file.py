@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
 from dpdistill.schema import Column, DataError, TableSchema
+from dpdistill.schema.constraints import Combination
 from dpdistill.schema.facts import STRICT, StrictBool, read_facts
 from dpdistill.schema.number_text import NUMBER
+from dpdistill.schema.times import code_of_bound, facts_of
 from dpdistill.sources.tables.source import CsvFormat
 from dpdistill.sources.yaml_text import dump_yaml, load_yaml
 from dpdistill.storage.atomic import write_atomically, writing
@@ -23,6 +25,11 @@ DRAFT = "is a draft: replace the facts derived from the records, then set `revie
 """Error text about a schema that is not reviewed."""
 _TITLE = "table schema"
 _DRAFT = "A draft made from private records: replace every marked value, then set reviewed to true."
+_HINTS = (
+    "# State constraints that every synthetic row must obey, if there are any:",
+    "# constraints: [admitted_on <= left_on, total = drugs + ward_cost, sex = male implies pregnant = no]",
+    "# combinations: [{columns: [state, city], rows: [[Bavaria, Munich], [Hesse, Kassel]]}]",
+)
 _MAX_BYTES = 16 << 20
 _FLAGS = ("reviewed", "header", "missing")
 
@@ -52,7 +59,7 @@ class TableFile:
         names = self.csv.names
         if self.csv.header == bool(names):
             raise DataError("Expected names of all columns in the file's order where, and only where, header is false.")
-        declared = [*(column.name for column in self.schema.columns), self.schema.label]
+        declared = [*self.schema.names]
         values = {value: k for k, group in enumerate(self.schema.label_values) for value in group}
         if odd := next((name for k, name in enumerate(self.schema.classes) if values.get(name, k) != k), None):
             raise DataError(f"Expected the name of class {odd!r} not to be a value of another class.")
@@ -85,11 +92,15 @@ class _File:
     reviewed: StrictBool = False
     unit: str = "row"
     unit_column: str | None = None
-    label: str
-    classes: Annotated[_Names | _Values, Discriminator(lambda value: {list: "list", dict: "mapping"}.get(type(value)))]
+    label: str | None = None
+    classes: Annotated[
+        _Names | _Values, Discriminator(lambda value: {list: "list", dict: "mapping"}.get(type(value)))
+    ] = ()
     csv: CsvFormat = CsvFormat()
     ignored: tuple[str, ...] = ()
     columns: tuple[Column, ...]
+    constraints: tuple[str, ...] = ()
+    combinations: tuple[Combination, ...] = ()
 
 
 def read_schema(path: str | os.PathLike) -> TableFile:
@@ -117,7 +128,11 @@ def _parse(content: object) -> TableFile:
         _type_values(part)
     given = read_facts(_File, content)
     labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
-    schema = TableSchema(given.columns, given.label, parse_classes(tuple(given.classes)), labels, given.unit)
+    rules = (given.constraints, given.combinations)
+    if given.label is not None and not given.classes:
+        raise DataError("Expected classes, which is missing: the values of the label.")
+    classes = parse_classes(tuple(given.classes)) if given.classes else ()
+    schema = TableSchema(given.columns, given.label, classes, labels, given.unit, *rules)
     return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
 
 
@@ -127,8 +142,24 @@ def _type_values(part: Any) -> None:
         if key in _FLAGS and value in ("true", "false"):
             part[key] = value == "true"
         elif key == "bounds" and isinstance(value, list):
-            numbers = [isinstance(x, str) and NUMBER.fullmatch(x) and abs(float(x)) <= 1e30 for x in value]
-            part[key] = [float(x) if number else x for x, number in zip(value, numbers, strict=True)]
+            dates = part.get("kind") in ("date", "datetime")
+            part[key] = _codes(part, value) if dates else [_number(bound) for bound in value]
+        elif key in ("places", "step"):
+            number = _number(value)
+            part[key] = int(number) if key == "places" and isinstance(number, float) and number % 1 == 0 else number
+
+
+def _number(text: Any) -> Any:
+    """Returns the number in a text, or what is no text of a number unchanged."""
+    is_number = isinstance(text, str) and NUMBER.fullmatch(text) and abs(float(text)) <= 1e30
+    return float(text) if is_number else text
+
+
+def _codes(part: dict[str, Any], bounds: list) -> list:
+    """Returns the codes of the bounds of a column of dates or datetimes."""
+    name, kind, *stated = (part.get(key) for key in ("name", "kind", "resolution", "format", "zone"))
+    texts = [each if isinstance(each, str) else None for each in stated]
+    return [code_of_bound(f"column {name!r}", facts_of(f"column {name!r}", str(kind), *texts), each) for each in bounds]
 
 
 def _require_distinct(what: str, texts: tuple[str, ...]) -> None:
@@ -198,8 +229,7 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
         "reviewed": table_file.reviewed,
         "unit": schema.unit,
         **({} if table_file.unit_column is None else {"unit_column": table_file.unit_column}),
-        "label": schema.label,
-        "classes": dict(zip(schema.classes, schema.labels, strict=True)) if schema.labels else schema.classes,
+        **({} if schema.label is None else {"label": schema.label, "classes": _classes(schema)}),
         "csv": _stated(table_file.csv),
         "ignored": table_file.ignored,
     }
@@ -211,14 +241,33 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
     lines.append("columns:")
     for column in schema.columns:
         lines += _comment(notes.get(f"columns.{column.name}"), "  ")
-        first, *rest = _dump(_stated(column), True)
+        first, *rest = _dump(_column(column), True)
         lines += [f"  - {first}", *(f"    {line}" for line in rest)]
-    return lines
+    if schema.constraints:
+        lines += _dump({"constraints": schema.constraints}, False)
+    if schema.combinations:
+        lines.append("combinations:")
+        for each in schema.combinations:
+            lines += [f"  - {line}" if i == 0 else f"    {line}" for i, line in enumerate(_dump(vars(each), True))]
+    return [*lines, *(() if table_file.reviewed else _HINTS)]
 
 
-def _stated(facts: object) -> dict[str, Any]:
+def _stated(facts: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass that differ from their defaults."""
-    return {name: value for name, value in vars(facts).items() if value != getattr(type(facts), name, None)}
+    stated = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    return {name: value for name, value in stated.items() if value != getattr(type(facts), name, None)}
+
+
+def _classes(schema: TableSchema) -> Any:
+    return dict(zip(schema.classes, schema.labels, strict=True)) if schema.labels else schema.classes
+
+
+def _column(column: Column) -> dict[str, Any]:
+    """Returns the stated facts of a column, with the bounds of dates and datetimes as texts."""
+    stated = _stated(column)
+    if column.is_time and column.kind != "duration":
+        stated["bounds"] = tuple(column.text(bound) for bound in stated["bounds"])
+    return stated
 
 
 def _comment(note: str | None, indent: str) -> list[str]:

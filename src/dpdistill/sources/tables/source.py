@@ -23,7 +23,7 @@ MISSING = ("", "NA", "NaN", "nan", "null")
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """Format of CSV files.
+    """Format of CSV files and workbooks.
 
     Args:
         header: True if a file begins with column names.
@@ -33,6 +33,7 @@ class CsvFormat:
         comment: prefix of lines to skip.
         decimal: decimal separator of numbers in texts, "." or ",", also in other formats; with a comma 1.234,5 is
             1234.5, 1.234 is 1234 and 0.5 is no number. Typed numbers are unaffected.
+        sheet: sheet of an Excel workbook; None for the first.
 
     Raises:
         DataError: an invalid separator, comment or decimal.
@@ -45,6 +46,7 @@ class CsvFormat:
     missing: tuple[str, ...] = MISSING
     comment: str | None = None
     decimal: str = "."
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.separator) != 1 or self.separator in '"\r\n' or not self.separator.isascii():

@@ -1,0 +1,132 @@
+"""Scores a synthetic table without a label: columns, pairs of columns, and a detector of synthetic rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from dpdistill.evaluation.bins import bin_indices, bin_names, total_variation
+from dpdistill.method import Distilled
+from dpdistill.schema import DataError, TableSchema
+from dpdistill.storage.records import Records
+
+MOST_ROWS, MOST_PAIRS = 10_000, 300
+"""Most rows of each side for the detector, and most pairs of columns; the pairs are drawn with the seed."""
+LEAST_ROWS = 30
+"""Rows of each side below which no detector is trained."""
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """Distances of a synthetic table without a label from real rows; epsilon does not cover them.
+
+    Args:
+        columns: total variation distance of each column by its name, in [0, 1].
+        pairs: mean total variation distance of pairs of columns, in [0, 1]; None for a single column.
+        detector: area under the ROC curve of logistic regression and boosted trees that tell synthetic rows from real
+            ones, on rows they were not trained on: 0.5 if they cannot. None with few rows.
+        rows: numbers of synthetic and real rows.
+    """
+
+    columns: dict[str, float]
+    pairs: float | None
+    detector: dict[str, float] | None
+    rows: tuple[int, int]
+
+    @property
+    def mean(self) -> float:
+        """Returns the mean distance of the columns."""
+        return float(np.mean([*self.columns.values()]))
+
+    @property
+    def listed(self) -> str:
+        """Returns the lines to print."""
+        worst = max(self.columns, key=self.columns.__getitem__)
+        lines = [
+            f"Distance of columns from the test rows (total variation): mean {self.mean:.3f}, largest "
+            f"{self.columns[worst]:.3f} ({worst}).",
+            *([] if self.pairs is None else [f"Distance of pairs of columns: mean {self.pairs:.3f}."]),
+        ]
+        if self.detector is not None:
+            found = ", ".join(f"{value:.3f} by {name}" for name, value in self.detector.items())
+            lines.append(f"Detector of synthetic rows, ROC (0.5: not told apart, 1: always): {found}.")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the distances for scores.json."""
+        return {
+            "mean distance of columns": round(self.mean, 4),
+            "mean distance of pairs": None if self.pairs is None else round(self.pairs, 4),
+            "detector ROC": self.detector and {name: round(value, 4) for name, value in self.detector.items()},
+            "distance of columns": {name: round(value, 4) for name, value in self.columns.items()},
+        }
+
+
+def score_unlabelled(distilled: Distilled, test: Records, seed: int = 0) -> Resemblance:
+    """Returns the distances of a synthetic table without a label from real rows.
+
+    Numbers fall into 20 equal bins of their encoding; each category and a missing value are further bins. Synthetic
+    rows are scored as published: decoded, with all constraints, and encoded again.
+
+    Args:
+        distilled: a synthetic table.
+        test: real rows of the same columns; those with a value that is not finite are left out.
+        seed: seed of the pairs, and of the rows and splits of the detector.
+
+    Raises:
+        DataError: other columns, or no rows.
+    """
+    schema = distilled.schema
+    if not isinstance(schema, TableSchema) or getattr(test.schema, "columns", None) != schema.columns:
+        raise DataError(
+            f"Expected test rows with the same columns as the synthetic table ({schema}); got {test.schema}."
+        )
+    real = schema.to_unit(np.asarray(test.X)[np.asarray(test.y) >= 0])
+    real = real[np.isfinite(real).all(1)]
+    made = schema.to_unit(schema.from_unit(distilled.X))
+    if not len(real):
+        raise DataError("Expected at least one test row without bad values; got none.")
+    bins = [bin_indices(U, schema) for U in (made, real)]
+    sizes = [len(bin_names(column)) for column in schema.columns]
+    columns = {
+        column.name: _distance([each[:, i] for each in bins], sizes[i]) for i, column in enumerate(schema.columns)
+    }
+    pairs = [*combinations(range(len(sizes)), 2)]
+    rng = np.random.default_rng(seed)
+    if len(pairs) > MOST_PAIRS:
+        pairs = [pairs[k] for k in np.sort(rng.choice(len(pairs), MOST_PAIRS, replace=False))]
+    distances = [
+        _distance([each[:, i] * sizes[j] + each[:, j] for each in bins], sizes[i] * sizes[j]) for i, j in pairs
+    ]
+    mean = float(np.mean(distances)) if distances else None
+    return Resemblance(columns, mean, _detector(made, real, rng), (len(made), len(real)))
+
+
+def _distance(slots: list[np.ndarray], size: int) -> float:
+    return total_variation(*(np.bincount(each, minlength=size) for each in slots))
+
+
+def _detector(made: np.ndarray, real: np.ndarray, rng: np.random.Generator) -> dict[str, float] | None:
+    """Returns the ROC of classifiers of real against synthetic rows, equally many of each, on a third of the rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+
+    n = min(len(made), len(real), MOST_ROWS)
+    if n < LEAST_ROWS:
+        return None
+    X = np.concatenate([each[rng.permutation(len(each))[:n]] for each in (made, real)])
+    y, held_out = np.repeat([0, 1], n), np.tile(np.arange(n) % 3 == 0, 2)
+    seed = int(rng.integers(2**31))
+    models = {
+        "logistic regression": LogisticRegression(max_iter=500),
+        "boosted trees": HistGradientBoostingClassifier(random_state=seed),
+    }
+    found = {}
+    for name, model in models.items():
+        model.fit(X[~held_out], y[~held_out])
+        found[name] = float(roc_auc_score(y[held_out], model.predict_proba(X[held_out])[:, 1]))
+    return found
