@@ -54,6 +54,7 @@ class Distilled:
         generator: the generator of the records, if it can make more at no further cost.
         counts: released numbers of records that each candidate of the recipe names rightly, (candidates,), float64; the
             kernel is that of the largest number.
+        marginals: released counts of a table's cells (`ReleasedCounts`), if the method measured any.
     """
 
     X: np.ndarray
@@ -66,6 +67,7 @@ class Distilled:
     soft_labels: np.ndarray | None = None
     generator: Any = None
     counts: np.ndarray | None = None
+    marginals: Any = None
 
     @property
     def train_set(self) -> tuple[np.ndarray, np.ndarray]:

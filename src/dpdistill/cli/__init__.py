@@ -18,7 +18,8 @@ PARTS = frozenset(
     | {"listener", "malloc", "options", "panels", "progress", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""
-FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "export", "report", "verify", "methods", "account")
+FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "count", "export", "report", "verify", "methods")
+FIRST += ("account",)
 """Commands in the order of use; other commands follow by name, then groups of commands."""
 
 

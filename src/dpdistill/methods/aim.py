@@ -14,27 +14,22 @@ from dpdistill.methods.graphical_model import GraphicalModel, Measured, fitted, 
 from dpdistill.methods.marginal_choice import chosen, errors_of
 from dpdistill.methods.marginal_tables import (
     CELLS,
-    Counts,
     Layout,
     coarse_groups,
     fine_groups,
     read,
-    shape_of,
-    total_of,
     weights_of,
 )
-from dpdistill.methods.table_counts import DIMENSIONS
 from dpdistill.query import Query, Release
 from dpdistill.recipe.methods import aim as recipe
 from dpdistill.schema import TableSchema
 from dpdistill.schema.bins import rows_of
+from dpdistill.schema.counts import DIMENSIONS, Counts, Maps, ReleasedCounts, shape_of, total_of
 
 CHOICE_ITERATIONS = 300
 """Steps of mirror descent on a model that only chooses marginals."""
 CHOICE_ROWS = 50_000
 """Rows of a model that are compared with the coarse tables."""
-
-Maps = tuple[np.ndarray, ...]
 
 
 class AIM(recipe.AIM, Method):
@@ -134,7 +129,9 @@ class AIM(recipe.AIM, Method):
         codes = self._model(seen, measured, self.iterations).sample(self.samples, rng)
         bins = np.column_stack([seen.bins_in_groups(a, codes[:, a], rng) for a in range(len(seen.layout.sizes))])
         X = rows_of(bins[:, :-1], seen.layout.bins, schema, rng)
-        return Distilled(X, bins[:, -1].astype(np.int32), schema)
+        tables = (*seen.one_way, *seen.coarse_counts, *measured)
+        released = ReleasedCounts(self.bins, (seen.whole, seen.coarse, seen.fine), tables)
+        return Distilled(X, bins[:, -1].astype(np.int32), schema, marginals=released)
 
 
 def independent(sizes: tuple[int, ...], one_way: list[Measured]) -> GraphicalModel:
@@ -142,7 +139,12 @@ def independent(sizes: tuple[int, ...], one_way: list[Measured]) -> GraphicalMod
     found = []
     for size, one in zip(sizes, one_way, strict=True):
         counts = np.maximum(one.counts / (np.array(one.weights) if one.weights else 1.0), 0.0)
-        found.append((one.attributes, np.log(counts if counts.any() else np.ones(size), where=counts > 0, out=np.full(size, -50.0))))
+        found.append(
+            (
+                one.attributes,
+                np.log(counts if counts.any() else np.ones(size), where=counts > 0, out=np.full(size, -50.0)),
+            )
+        )
     return GraphicalModel(sizes, tuple(found))
 
 
@@ -166,7 +168,7 @@ class _Released:
     def one_way(self) -> list[Counts]:
         """Returns the counts of all bins of each attribute."""
         weights = weights_of(list(self.layout.sizes))
-        return read(self._state["one"], float(self._state["stddevs"][0]), self.whole, self.singles, weights)
+        return read(self._state["one"], float(self._state["stddevs"][0]), self.whole, self.singles, weights, 0)
 
     @cached_property
     def total(self) -> float:
@@ -224,7 +226,7 @@ class _Released:
 
     def _read(self, value: np.ndarray, t: int, maps: Maps, tables: list[tuple[int, ...]]) -> list[Counts]:
         weights = weights_of([math.prod(shape_of(maps, table)) for table in tables])
-        return read(value, float(self._state["stddevs"][t]), maps, tables, weights)
+        return read(value, float(self._state["stddevs"][t]), maps, tables, weights, min(t, 2))
 
     def bins_in_groups(self, a: int, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Returns a bin for each group of an attribute, in proportion to the released counts."""

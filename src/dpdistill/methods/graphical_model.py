@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -143,7 +144,9 @@ class GraphicalModel:
             P = np.transpose(np.exp(belief - belief.max()), [clique.index(a) for a in (*given, *new)])
             for i, a in enumerate(new):
                 left = tuple(range(P.ndim - (len(new) - i - 1), P.ndim))
-                codes[:, a] = _spread(P.sum(left).reshape(-1, self.sizes[a]), self._place(codes, [*given, *new[:i]]), rng)
+                codes[:, a] = _spread(
+                    P.sum(left).reshape(-1, self.sizes[a]), self._place(codes, [*given, *new[:i]]), rng
+                )
             drawn |= {*new}
         return codes
 
@@ -177,7 +180,7 @@ def _spread_over(values: np.ndarray, attributes: Clique, clique: Clique) -> np.n
 
 
 def _spread(P: np.ndarray, place: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns values (n,) drawn from the rows `place` (n,) of P, rows of one place spread evenly over its distribution."""
+    """Returns values (n,) drawn from the rows `place` (n,) of P, spread evenly over the distribution of each."""
     order = np.lexsort((rng.random(len(place)), place))
     counts = np.bincount(place, minlength=len(P))
     first = np.cumsum(counts) - counts
@@ -216,6 +219,27 @@ def fitted(sizes: Sequence[int], measured: Sequence[Measured], total: float, ite
             )
             for one in measured
         ]
-        model = mbi.estimation.MirrorDescent().estimate(domain, losses, known_total=total, iters=iterations)
-        found = tuple((tuple(c), np.asarray(model.potentials[c].values, np.float64)) for c in model.potentials.cliques)
+        potentials = _estimator().estimate(domain, losses, known_total=total, iters=iterations).potentials
+        found = tuple((tuple(c), np.asarray(potentials[c].values, np.float64)) for c in potentials.cliques)
     return GraphicalModel(tuple(sizes), found)
+
+
+@lru_cache(maxsize=1)
+def _estimator() -> Any:
+    """Returns mbi's mirror descent from zero potentials, without the marginals before and after the steps.
+
+    Their programs would take as long to compile as that of a step.
+    """
+    mbi = require_mbi()
+
+    class PotentialsAlone(mbi.estimation.MirrorDescent):
+        def _init(self, domain: Any, loss_fn: Any, known_total: float, **_: Any) -> Any:
+            start = mbi.CliqueVector.zeros(domain, loss_fn.cliques)
+            alpha = 2.0 / (loss_fn.lipschitz * known_total)
+            # A step computes marginals and loss anew: only their shapes matter here.
+            return mbi.estimation.MirrorDescentState(start, start, jnp.float64(alpha), jnp.float64(0.0))
+
+        def _finalize(self, state: Any, known_total: float, constraints: Any = ()) -> Any:
+            return mbi.MarkovRandomField(potentials=state.potentials, marginals=state.mu, total=known_total)
+
+    return PotentialsAlone()

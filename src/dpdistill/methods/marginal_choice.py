@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpdistill.methods.graphical_model import Clique, megabytes
-from dpdistill.methods.marginal_tables import CELLS, Counts
+from dpdistill.methods.marginal_tables import CELLS
+from dpdistill.schema.counts import Counts
 
 COST = 0.25
 """Part of the expected noise of a marginal that counts as its error: a model averages the noise of its cells."""
@@ -36,9 +37,7 @@ def excess(difference: np.ndarray, stddev: float) -> float:
     return math.sqrt(m * max(0.0, float(np.square(difference).sum()) - m * stddev**2))
 
 
-def errors_of(
-    coarse: Sequence[Counts], codes: np.ndarray, sizes: Sequence[int], total: float
-) -> dict[Clique, float]:
+def errors_of(coarse: Sequence[Counts], codes: np.ndarray, sizes: Sequence[int], total: float) -> dict[Clique, float]:
     """Returns the error beyond noise of a model's rows for each candidate: the parts of coarse tables.
 
     Args:

@@ -6,13 +6,14 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dpdistill.methods.table_counts import DIMENSIONS, CountsQuery
+from dpdistill.methods.table_counts import CountsQuery
 from dpdistill.schema import TableSchema
 from dpdistill.schema.bins import ColumnBins, bins_of
+from dpdistill.schema.counts import DIMENSIONS, Counts, Maps, shape_of, sizes_of
 
 MOST_PAIRS = 1000
 """Most pairs of columns that are all candidates; wider tables have each column with the label, and neighbours."""
@@ -24,20 +25,6 @@ CLEAR = 3.0
 """Standard deviations of noise that a group of bins exceeds."""
 
 KINDS = ("categories", "values", "intervals")
-
-
-class Counts(NamedTuple):
-    """Released counts of one table.
-
-    Args:
-        attributes: columns of the table in increasing order; the number of columns stands for the label.
-        values: noised counts, of the shape of the groups.
-        stddev: standard deviation of their noise.
-    """
-
-    attributes: tuple[int, ...]
-    values: np.ndarray
-    stddev: float
 
 
 @dataclass(frozen=True)
@@ -67,7 +54,7 @@ class Layout:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Returns the number of bins of each attribute but the constant."""
-        return (*(one.cells for one in self.bins), self.classes)
+        return sizes_of(self.bins, self.classes)
 
     @property
     def ordered(self) -> tuple[bool, ...]:
@@ -106,7 +93,7 @@ class Layout:
         """Returns the query of tables with so many cells."""
         return CountsQuery(self.bins, cells, tables)
 
-    def params(self, maps: tuple[np.ndarray, ...], tables: Any, weights: np.ndarray, padded: int) -> dict[str, Any]:
+    def params(self, maps: Maps, tables: Any, weights: np.ndarray, padded: int) -> dict[str, Any]:
         """Returns the parameters of the query of some tables, padded by unused ones.
 
         Args:
@@ -127,11 +114,6 @@ class Layout:
         return {"maps": table, "attributes": attributes, "shapes": shapes, "weights": padded_weights}
 
 
-def shape_of(maps: tuple[np.ndarray, ...], table: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the number of groups of each attribute of a table."""
-    return tuple(int(maps[a].max()) + 1 for a in table)
-
-
 def weights_of(cells: list[int]) -> np.ndarray:
     """Returns the weights of tables, in proportion to the cube root of their cells, with length BELOW.
 
@@ -141,22 +123,24 @@ def weights_of(cells: list[int]) -> np.ndarray:
     return BELOW * weights / np.linalg.norm(weights)
 
 
-def read(value: np.ndarray, stddev: float, maps: tuple, tables: Any, weights: np.ndarray) -> list[Counts]:
-    """Returns the counts of each table of a release, in the units of rows."""
+def read(value: np.ndarray, stddev: float, maps: Maps, tables: Any, weights: np.ndarray, place: int) -> list[Counts]:
+    """Returns the counts of each table of a release, in the units of rows.
+
+    Args:
+        value: the release, weighted counts of the tables one behind the other.
+        stddev: standard deviation of its noise.
+        maps: group of each bin, for each attribute.
+        tables: attributes of each table.
+        weights: of the tables, (M,).
+        place: of these groups in `ReleasedCounts.maps`.
+    """
     found, start = [], 0
-    for table, weight in zip(tables, weights, strict=True):
+    for table, weight in zip(tables, weights.tolist(), strict=True):
         shape = shape_of(maps, table)
         end = start + math.prod(shape)
-        found.append(Counts(table, value[start:end].reshape(shape) / weight, stddev / weight))
+        found.append(Counts(table, value[start:end].reshape(shape) / weight, stddev / weight, place))
         start = end
     return found
-
-
-def total_of(one_way: list[Counts]) -> float:
-    """Returns the number of rows, >= 1: the mean of the sums of tables, weighted by their precision."""
-    precision = np.array([1.0 / (counts.values.size * max(counts.stddev, 1e-9) ** 2) for counts in one_way])
-    sums = np.array([counts.values.sum() for counts in one_way])
-    return max(1.0, float(precision @ sums / precision.sum()))
 
 
 def fine_groups(counts: np.ndarray, stddev: float, most: int, ordered: bool, missing: bool) -> np.ndarray:

@@ -12,8 +12,6 @@ from dpdistill.query import MOST_ROWS
 from dpdistill.schema.bins import EDGE, ColumnBins
 
 ROUNDING = 2.0**-53
-DIMENSIONS = 3
-"""Most columns of a table."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dpdistill.schema.table import Column, TableSchema, from_share
+from dpdistill.schema.table import Column, TableSchema, from_share, to_share
 
 VALUES = 128
 """Most values of a whole number that have a bin each."""
@@ -96,7 +96,6 @@ def rows_of(
 
 def _whole_shares(code: np.ndarray, share: np.ndarray, one: ColumnBins, column: Column) -> np.ndarray:
     """Returns the shares of whole numbers near those of other numbers, in the same bin if the bin has any."""
-    from dpdistill.schema.table import to_share
 
     low, high = column.bounds or (0.0, 0.0)
     log = column.scale == "log"
