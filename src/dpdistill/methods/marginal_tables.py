@@ -177,9 +177,11 @@ def coarse_groups(counts: np.ndarray, most: int, ordered: bool) -> np.ndarray:
     if len(counts) <= most:
         return np.arange(len(counts))
     order = np.arange(len(counts)) if ordered else np.argsort(-counts, kind="stable")
-    held = np.maximum(counts[order], 0.0) + 1e-9
-    middle = (np.cumsum(held) - held / 2.0) / held.sum()
-    _, groups = np.unique(np.minimum(np.floor(middle * most), most - 1), return_inverse=True)
-    found = np.empty(len(counts), np.int64)
-    found[order] = groups
-    return found
+    kept = np.maximum(counts, 0.0)
+    groups, group, held, left = np.zeros(len(counts), np.int64), 0, 0.0, float(kept.sum())
+    for bin in order:
+        groups[bin] = group
+        held += kept[bin]
+        if group < most - 1 and held * (most - group) >= left:
+            group, held, left = group + 1, 0.0, left - held
+    return np.unique(groups, return_inverse=True)[1]
