@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema.counts import LEVEL
 
 SYNTHETIC_ROWS, RELEASED = "synthetic rows", "released counts"
 """Sources of a count."""
@@ -77,13 +78,11 @@ def count(folder: str | os.PathLike, question: str) -> RowCount:
     if _persons(read_certificate(folder)):
         reason = "rows of a person with several rows count less, so that the counts are no numbers of rows"
         return RowCount(question, rows, None, None, RELEASED, found.tables, reason)
-    from dpdistill.schema.counts import LEVEL
-
     half = LEVEL * found.stddev
     return RowCount(question, rows, max(0.0, found.rows - half), max(0.0, found.rows + half), RELEASED, found.tables)
 
 
 def _persons(certificate: dict) -> bool:
     """Returns whether a certificate protects persons with several rows."""
-    budget = certificate.get("budget")
-    return isinstance(budget, dict) and (budget.get("rows_per_unit") or 1) != 1
+    schedule = certificate["schedule"]
+    return schedule is not None and schedule["budget"]["rows_per_unit"] != 1

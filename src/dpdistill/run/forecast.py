@@ -27,6 +27,7 @@ from dpdistill.run.fit import SUMS, fitting
 from dpdistill.run.speed import seconds_each
 from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema, DataError, Schema
+from dpdistill.schema.counts import LEVEL
 from dpdistill.storage.memory import check_set_size, machine_memory
 
 try:
@@ -56,6 +57,7 @@ class Outlook:
         stated: records of a class that the caller stated, or None.
         classes: number of classes.
         least_epsilon: the smallest epsilon that is not hopeless; None where this one is not, or where none is.
+        count_error: half of the 95 % interval of a count in one cell of a chosen table; None without such tables.
     """
 
     schedule: Schedule
@@ -65,6 +67,7 @@ class Outlook:
     stated: int | None
     classes: int
     least_epsilon: float | None
+    count_error: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -107,7 +110,9 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     shape = check_query(query, params, schema)
     coordinates = getattr(query, "signal_numbers", math.prod(shape))
     heard = records_heard(schedule, coordinates, stage)
-    known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None)
+    cell = getattr(method, "cell_noise", None)
+    error = None if cell is None else LEVEL * cell * schedule.groups[stage][1].noise_multiplier
+    known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None, error)
     if not known.hopeless:
         return known
     records = known.reference * (1 if query.by_class else classes)
