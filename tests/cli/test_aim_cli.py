@@ -88,15 +88,24 @@ def test_a_count_has_an_interval_of_the_released_noise(made):
     )
 
 
-def test_a_question_that_splits_bins_is_answered_by_synthetic_rows(made):
+def test_a_question_that_splits_bins_has_a_wider_interval(made):
     said = succeeds("count", made, "cost<5.1 and ward=B")
+    assert re.match(r"\d+ rows, 95 % interval \d+ to \d+: from released counts\.\nThe question splits groups", said)
+    found, inner, outer = (dp.count(made, f"cost<{c} and ward=B") for c in (5.1, 5.0, 5.3125))
+    assert (found.exact, inner.tables > 0, outer.tables > 0) == (False, True, True)
+    assert found.low <= found.rows <= found.high
+    assert found.high - found.low > 2 * 1.96 * read_counts_of_cells(made, read_distilled(made).schema).tables[-1].stddev
+
+
+def test_columns_without_a_table_are_answered_by_synthetic_rows(made):
+    question = "cost<5 and ward=B and age<30 and outcome=ill"
+    found, back = dp.count(made, question), read_distilled(made)
+    X = back.schema.from_unit(back.X)
+    share = ((X[:, 2] < 5) & (X[:, 1] == 1) & (X[:, 0] < 30) & (back.y == 1)).mean()
+    assert found.rows == pytest.approx(share * read_counts_of_cells(made, back.schema).total)
+    assert (found.low, found.high, found.tables, found.source) == (None, None, 0, "synthetic rows")
+    said = succeeds("count", made, question)
     assert re.match(r"\d+ rows, no interval: from synthetic rows\.\nWhy no interval: no released table has", said)
-    found, schema = dp.count(made, "cost<5.1 and ward=B"), read_distilled(made)
-    X = schema.schema.from_unit(schema.X)
-    share = ((X[:, 2] < 5.1) & (X[:, 1] == 1)).mean()
-    total = read_counts_of_cells(made, schema.schema).total
-    assert found.rows == pytest.approx(share * total)
-    assert (found.low, found.high, found.tables) == (None, None, 0)
 
 
 def test_refusals(made, table):

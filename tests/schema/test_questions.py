@@ -97,11 +97,28 @@ class TestQuestions:
     def test_chosen_bins(self, question, column, bins):
         chosen = bins_chosen(conditions_of(question, SCHEMA), SCHEMA, 8)
         assert [*chosen] == [column]
-        assert np.flatnonzero(chosen[column]).tolist() == [*bins]
+        for met in chosen[column]:
+            assert np.flatnonzero(met).tolist() == [*bins]
 
-    @pytest.mark.parametrize("question", ["pay<126", "pay=3", "cost<=0.5", "cost>0.5", "cost<4", "cost=1", "gain>5"])
-    def test_a_split_bin_has_no_answer(self, question):
-        assert bins_chosen(conditions_of(question, SCHEMA), SCHEMA, 8) is None
+    @pytest.mark.parametrize(
+        ("question", "column", "whole", "some"),
+        [
+            ("pay<126", 1, [0], [0, 1]),
+            ("pay=3", 1, [], [0]),
+            ("pay!=3", 1, range(1, 8), range(8)),
+            ("pay=3.5", 1, [], []),
+            ("cost<=0.5", 2, [0], [0, 1]),
+            ("cost>0.5", 2, range(2, 8), range(1, 8)),
+            ("cost<4", 2, range(7), range(8)),
+            ("cost=1", 2, [], [1, 2]),
+            ("cost!=1", 2, [0, *range(3, 8)], range(8)),
+            ("gain>5", 5, range(2, 8), range(1, 8)),
+        ],
+    )
+    def test_bins_that_a_question_splits(self, question, column, whole, some):
+        chosen = bins_chosen(conditions_of(question, SCHEMA), SCHEMA, 8)[column]
+        assert np.flatnonzero(chosen.whole).tolist() == [*whole]
+        assert np.flatnonzero(chosen.some).tolist() == [*some]
 
     @pytest.mark.parametrize(
         ("question", "message"),
@@ -127,7 +144,8 @@ class TestQuestions:
         for question in ("age>60 and ward=B", "pay<500 and outcome=ill and stage!=I", "cost is missing and ward!=A"):
             conditions = conditions_of(question, SCHEMA)
             chosen = bins_chosen(conditions, SCHEMA, 8)
-            met = np.all([of[codes[:, a]] for a, of in chosen.items()], 0)
+            assert all((of.whole == of.some).all() for of in chosen.values())
+            met = np.all([of.whole[codes[:, a]] for a, of in chosen.items()], 0)
             np.testing.assert_array_equal(met, rows_met(conditions, X, y))
             assert 0 < met.sum() < len(y)
 
@@ -154,6 +172,22 @@ class TestCounts:
         assert (found.rows, found.stddev, found.tables) == (1.0, 1.0, 1)
         assert counts.estimate({0: np.array([True, False, False]), 1: np.array([True, False, False, False])}) is None
         assert counts.estimate({2: np.array([True, False])}) is None
+
+    def test_a_split_group_lies_in_the_interval(self):
+        """Rows (0, 0) of a table that joins bins 0 and 1 of b: 0 to 1 rows, and 1.96 standard deviations."""
+        first, none = np.array([True, False, False]), np.zeros(4, bool)
+        part = np.array([True, False, False, False])
+        codes = np.zeros((10, 3), int)
+        found = self.counts().bracket({0: first, 1: part & none}, {0: first, 1: part}, codes)
+        assert found.low == 0.0
+        assert found.high == pytest.approx(1.0 + 1.959964)
+        assert self.counts().bracket({2: part[:2]}, {2: part[:2]}, codes) is None
+
+    def test_the_narrowest_table_is_taken(self):
+        one = ReleasedCounts(8, self.counts().maps[:1], (Counts((0,), np.array([9.0, 9, 9]), 1.0),
+                             Counts((0,), np.array([5.0, 5, 5]), 0.1)))  # fmt: skip
+        bins = {0: np.array([True, False, False])}
+        assert one.bracket(bins, bins, np.zeros((4, 3), int)).high == pytest.approx(5 + 0.1959964)
 
     def test_total(self):
         # 6 with variance 12, and 6 with variance 4

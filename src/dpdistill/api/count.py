@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpdistill.schema import DataError, TableSchema
-from dpdistill.schema.counts import LEVEL
+from dpdistill.schema.bins import bins_of, codes_of
+from dpdistill.schema.counts import LEVEL, Bracket
+
+if TYPE_CHECKING:
+    from dpdistill.method import Distilled
 
 SYNTHETIC_ROWS, RELEASED = "synthetic rows", "released counts"
 """Sources of a count."""
+WEIGHTED = "rows of a person with several rows count less, so that the counts are no numbers of rows"
+"""Why counts of a run for persons have no interval."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +30,10 @@ class RowCount:
         rows: estimated number of rows, >= 0.
         low: lower end of the 95 % interval; None without an interval.
         high: upper end; None without an interval.
-        source: "released counts", or "synthetic rows" if no released table answers the question.
+        source: "released counts", or "synthetic rows" if no released table has the columns of the question.
         tables: number of released tables behind the estimate; 0 for synthetic rows.
         reason: why there is no interval; empty with one.
+        exact: whether the question splits no group of bins of a released table.
     """
 
     question: str
@@ -35,14 +43,16 @@ class RowCount:
     source: str
     tables: int
     reason: str = ""
+    exact: bool = True
 
 
 def count(folder: str | os.PathLike, question: str) -> RowCount:
     """Returns the estimated number of private rows that meet a question, with a 95 % interval where there is one.
 
-    A released table answers a question if each of its groups of bins meets the question as a whole or not at all. The
-    interval has 1.96 standard deviations of the released noise on both sides. Other questions are answered by the share
-    of the synthetic rows, without an interval.
+    A released table answers a question exactly if each of its groups of bins meets the question as a whole or not at
+    all. The interval then has 1.96 standard deviations of the released noise on both sides. A question that splits
+    groups has an interval from the rows of whole groups to those of split groups. A question on columns that no table
+    holds is answered by the synthetic rows alone, without an interval.
 
     Args:
         folder: the shared folder of a table, of a method that releases counts (`aim`).
@@ -69,17 +79,31 @@ def count(folder: str | os.PathLike, question: str) -> RowCount:
         raise DataError(f"{os.fspath(folder)} has no released counts: make it with --method aim.")
     conditions = conditions_of(question, schema)
     chosen = bins_chosen(conditions, schema, released.intervals)
-    found = None if chosen is None else released.estimate(chosen)
-    if found is None:
-        share = float(rows_met(conditions, schema.from_unit(distilled.X), np.asarray(distilled.y)).mean())
-        reason = "no released table has these columns with groups that the question does not split"
-        return RowCount(question, share * released.total, None, None, SYNTHETIC_ROWS, 0, reason)
-    rows = max(0.0, found.rows)
-    if _persons(read_certificate(folder)):
-        reason = "rows of a person with several rows count less, so that the counts are no numbers of rows"
-        return RowCount(question, rows, None, None, RELEASED, found.tables, reason)
-    half = LEVEL * found.stddev
-    return RowCount(question, rows, max(0.0, found.rows - half), max(0.0, found.rows + half), RELEASED, found.tables)
+    whole, some = ({a: getattr(one, part) for a, one in chosen.items()} for part in ("whole", "some"))
+    persons = _persons(read_certificate(folder))
+    share = float(rows_met(conditions, schema.from_unit(distilled.X), np.asarray(distilled.y)).mean())
+    if all((one.whole == one.some).all() for one in chosen.values()) and (found := released.estimate(whole)):
+        half = LEVEL * found.stddev
+        ends = Bracket(found.rows - half, found.rows + half)
+        result = RowCount(question, max(0.0, found.rows), *map(_at_least_0, ends), RELEASED, found.tables)
+    elif ends := released.bracket(whole, some, _codes(distilled, released.intervals)):
+        low, high = sorted(map(_at_least_0, ends))
+        rows = min(max(share * released.total, low), high)
+        result = RowCount(question, rows, low, high, RELEASED, 1, "", exact=False)
+    else:
+        reason = "no released table has these columns"
+        return RowCount(question, share * released.total, None, None, SYNTHETIC_ROWS, 0, reason, exact=False)
+    return replace(result, low=None, high=None, reason=WEIGHTED) if persons else result
+
+
+def _at_least_0(rows: float) -> float:
+    return max(0.0, rows)
+
+
+def _codes(distilled: Distilled, intervals: int) -> np.ndarray:
+    """Returns the bins of the columns and labels of synthetic rows, (n, attributes)."""
+    bins = bins_of(distilled.schema, intervals)
+    return np.column_stack([codes_of(distilled.X, bins), distilled.y])
 
 
 def _persons(certificate: dict) -> bool:

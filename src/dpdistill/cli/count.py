@@ -19,13 +19,17 @@ def count(
 ) -> None:
     """Estimate how many private rows meet a question, at no further cost.
 
-    DIR holds a table with released counts (--method aim). A released table gives a 95 % interval. Other questions are
-    answered by the synthetic rows, without an interval.
+    DIR holds a table with released counts (--method aim). A released table gives a 95 % interval. Questions on columns
+    that no table holds are answered by the synthetic rows, without an interval.
     """
     found = dp.count(folder, question)
     give(**vars(found))
     if found.low is not None and found.high is not None:
         say(f"{found.rows:,.0f} rows, 95 % interval {found.low:,.0f} to {found.high:,.0f}: from {found.source}.")
+        if not found.exact:
+            say(
+                "The question splits groups of values that were counted together: the interval includes all their rows."
+            )
     else:
         say(f"{found.rows:,.0f} rows, no interval: from {found.source}.")
         say(f"Why no interval: {found.reason}.")

@@ -51,6 +51,18 @@ class Estimate(NamedTuple):
     tables: int
 
 
+class Bracket(NamedTuple):
+    """95 % interval of a number of rows between the groups that are chosen as a whole and those chosen in part.
+
+    Args:
+        low: lower end.
+        high: upper end.
+    """
+
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, eq=False)
 class ReleasedCounts:
     """Released counts of the tables of a run, with the groups of bins that they count.
@@ -80,17 +92,55 @@ class ReleasedCounts:
             chosen: for some attributes, whether each bin is chosen, (bins,), bool.
         """
         sums, precisions = [], []
-        for table in self.tables:
-            groups = [_chosen_groups(self.maps[table.maps][a], chosen.get(a)) for a in table.attributes]
-            if not {*chosen} <= {*table.attributes} or any(one is None for one in groups):
-                continue
-            values = table.values[np.ix_(*(np.flatnonzero(one) for one in groups))]
-            sums.append(float(values.sum()))
-            precisions.append(1.0 / (max(values.size, 1e-9) * max(table.stddev, 1e-9) ** 2))
+        for table in self._holding(chosen):
+            whole, some = self._groups(table, chosen, chosen)
+            if all((one == other).all() for one, other in zip(whole, some, strict=True)):
+                values = table.values[np.ix_(*whole)]
+                sums.append(float(values.sum()))
+                precisions.append(1.0 / (max(values.size, 1e-9) * max(table.stddev, 1e-9) ** 2))
         if not sums:
             return None
-        whole = math.fsum(precisions)
-        return Estimate(float(np.dot(sums, precisions) / whole), whole**-0.5, len(sums))
+        precision = math.fsum(precisions)
+        return Estimate(float(np.dot(sums, precisions) / precision), precision**-0.5, len(sums))
+
+    def bracket(
+        self, whole: Mapping[int, np.ndarray], some: Mapping[int, np.ndarray], codes: np.ndarray
+    ) -> Bracket | None:
+        """Returns a 95 % interval for a question that splits groups of bins; None if no table holds its attributes.
+
+        The lower end counts the cells of groups that are chosen as a whole, the upper end those chosen in part, too:
+        minus and plus 1.96 standard deviations. Synthetic rows choose the table with the narrowest expected interval.
+
+        Args:
+            whole: for some attributes, whether each bin is chosen as a whole, (bins,), bool.
+            some: for the same attributes, whether each bin is chosen in part.
+            codes: bins of synthetic rows, (n, attributes).
+        """
+        found: list[tuple[float, Bracket]] = []
+        for table in self._holding(whole):
+            widest, ends = 0.0, []
+            for groups, sign in zip(self._groups(table, whole, some), (-1.0, 1.0), strict=True):
+                values = table.values[np.ix_(*groups)]
+                noise = LEVEL * table.stddev * math.sqrt(values.size)
+                maps = self.maps[table.maps]
+                held = [one[maps[a][codes[:, a]]] for a, one in zip(table.attributes, groups, strict=True)]
+                widest += sign * self.total * float(np.all(held, 0).mean()) + noise
+                ends.append(float(values.sum()) + sign * noise)
+            found.append((widest, Bracket(*ends)))
+        return min(found)[1] if found else None
+
+    def _holding(self, chosen: Mapping[int, Any]) -> list[Counts]:
+        """Returns the tables that hold all attributes of a question."""
+        return [table for table in self.tables if {*chosen} <= {*table.attributes}]
+
+    def _groups(self, table: Counts, whole: Mapping[int, Any], some: Mapping[int, Any]) -> tuple[list, list]:
+        """Returns whether each group of a table's attributes is chosen as a whole, and whether in part."""
+        maps = [(a, self.maps[table.maps][a]) for a in table.attributes]
+        sizes = [np.bincount(groups) for _, groups in maps]
+        inner, outer = (
+            [np.bincount(groups, of.get(a, np.ones(len(groups)))) for a, groups in maps] for of in (whole, some)
+        )
+        return [held == size for held, size in zip(inner, sizes, strict=True)], [held > 0 for held in outer]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Returns the arrays of marginals.npz."""
@@ -167,10 +217,3 @@ def total_of(one_way: Sequence[Counts]) -> float:
     precision = np.array([1.0 / (counts.values.size * max(counts.stddev, 1e-9) ** 2) for counts in one_way])
     sums = np.array([counts.values.sum() for counts in one_way])
     return max(1.0, float(precision @ sums / precision.sum()))
-
-
-def _chosen_groups(groups: np.ndarray, bins: np.ndarray | None) -> Any:
-    """Returns whether each group is chosen, all of them without `bins`; None if a group is chosen in part."""
-    sizes = np.bincount(groups)
-    held = sizes if bins is None else np.bincount(groups, bins, len(sizes))
-    return held > 0 if ((held == 0) | (held == sizes)).all() else None

@@ -88,8 +88,20 @@ def _index(name: str, op: str, value: str, names: tuple[str, ...], ordered: bool
     return names.index(value)
 
 
-def bins_chosen(conditions: list[Condition], schema: TableSchema, intervals: int) -> dict[int, np.ndarray] | None:
-    """Returns whether each bin of an attribute meets all conditions, (bins,), bool; None if a bin meets one in part.
+class Chosen(NamedTuple):
+    """Bins of an attribute that a question chooses.
+
+    Args:
+        whole: whether all values of each bin meet the conditions, (bins,), bool.
+        some: whether some value of each bin may meet the conditions, (bins,), bool.
+    """
+
+    whole: np.ndarray
+    some: np.ndarray
+
+
+def bins_chosen(conditions: list[Condition], schema: TableSchema, intervals: int) -> dict[int, Chosen]:
+    """Returns the bins that meet all conditions, for each attribute of a question.
 
     Args:
         conditions: conditions of a question.
@@ -101,11 +113,11 @@ def bins_chosen(conditions: list[Condition], schema: TableSchema, intervals: int
         a = condition.attribute
         if a == len(bins):
             met = _met(np.arange(len(schema.classes)), condition)
+            found = Chosen(met, met)
         else:
-            met = _bins_met(condition, bins[a], schema.columns[a])
-        if met is None:
-            return None
-        chosen[a] = chosen.get(a, True) & met
+            found = _bins_met(condition, bins[a], schema.columns[a])
+        before = chosen.get(a, found)
+        chosen[a] = Chosen(before.whole & found.whole, before.some & found.some)
     return chosen
 
 
@@ -115,37 +127,39 @@ def _met(values: np.ndarray, condition: Condition) -> np.ndarray:
     return {**_ORDERS, **_EQUAL}[condition.op](values, condition.value)
 
 
-def _bins_met(condition: Condition, one: ColumnBins, column: Column) -> np.ndarray | None:
-    """Returns whether each bin of a column meets a condition; None if a bin meets it in part."""
-    if one.kind != "intervals":
+def _bins_met(condition: Condition, one: ColumnBins, column: Column) -> Chosen:
+    """Returns the bins of a column that meet a condition."""
+    if one.kind != "intervals" or condition.op in ("is", "is not"):
         low = (column.bounds or (0.0, 0.0))[0] if column.is_number else 0.0
         met = _met(low + np.arange(one.size), condition)
+        found = Chosen(met, met)
     else:
-        met = _intervals_met(condition, one, column)
-    if met is None:
-        return None
-    return np.append(met, condition.op == "is") if one.missing else met
+        found = _intervals_met(condition, one, column)
+    if not one.missing:
+        return found
+    absent = condition.op == "is"
+    return Chosen(np.append(found.whole, absent), np.append(found.some, absent))
 
 
-def _intervals_met(condition: Condition, one: ColumnBins, column: Column) -> np.ndarray | None:
+def _intervals_met(condition: Condition, one: ColumnBins, column: Column) -> Chosen:
     op, value = condition.op, condition.value
-    if op in ("is", "is not"):
-        return np.full(one.size, op == "is not")
     first, last = edges_of(one, column)
     if column.kind == "integer":
         first, used = np.ceil(first), np.ceil(first) <= last
+        inside = (first <= value) & (value <= last) & (value == np.rint(value))
+        if op in _EQUAL:
+            whole, some = inside & (first == last), inside
+            return Chosen(whole & used, some & used) if op == "=" else Chosen(~some & used, ~whole & used)
         least, most = (_met(edge, condition) for edge in (first, last))
-        split = (least != most) | ((op in _EQUAL) & (first < value) & (value < last))
-        return None if (split & used).any() else most & used
+        return Chosen(least & most & used, (least | most) & used)
     if op in _EQUAL:
-        return None if ((first <= value) & (value <= last)).any() else np.full(one.size, op == "!=")
+        inside = (first <= value) & (value <= last)
+        return Chosen(np.zeros(one.size, bool), inside) if op == "=" else Chosen(~inside, np.ones(one.size, bool))
     strict = op in ("<", ">=")
     below = last <= value  # an edge belongs to the upper bin, and the upper bound to the last bin
     below[-1] &= last[-1] < value or not strict
     above = first >= value if strict else first > value
-    if not (below | above).all():
-        return None
-    return below if op in ("<", "<=") else ~below
+    return Chosen(below, ~above) if op in ("<", "<=") else Chosen(above, ~below)
 
 
 def rows_met(conditions: list[Condition], X: np.ndarray, y: np.ndarray) -> np.ndarray:
