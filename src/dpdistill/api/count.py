@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,13 +81,14 @@ def count(folder: str | os.PathLike, question: str) -> RowCount:
     conditions = conditions_of(question, schema)
     chosen = bins_chosen(conditions, schema, released.intervals)
     whole, some = ({a: getattr(one, part) for a, one in chosen.items()} for part in ("whole", "some"))
-    persons = _persons(read_certificate(folder))
+    persons = _persons(read_certificate(Path(folder)))
     share = float(rows_met(conditions, schema.from_unit(distilled.X), np.asarray(distilled.y)).mean())
     if all((one.whole == one.some).all() for one in chosen.values()) and (found := released.estimate(whole)):
         half = LEVEL * found.stddev
         ends = Bracket(found.rows - half, found.rows + half)
-        result = RowCount(question, max(0.0, found.rows), *map(_at_least_0, ends), RELEASED, found.tables)
-    elif ends := released.bracket(whole, some, _codes(distilled, released.intervals)):
+        low, high = map(_at_least_0, ends)
+        result = RowCount(question, max(0.0, found.rows), low, high, RELEASED, found.tables)
+    elif ends := released.bracket(whole, some, _codes(distilled, schema, released.intervals)):
         low, high = sorted(map(_at_least_0, ends))
         rows = min(max(share * released.total, low), high)
         result = RowCount(question, rows, low, high, RELEASED, 1, "", exact=False)
@@ -100,9 +102,9 @@ def _at_least_0(rows: float) -> float:
     return max(0.0, rows)
 
 
-def _codes(distilled: Distilled, intervals: int) -> np.ndarray:
+def _codes(distilled: Distilled, schema: TableSchema, intervals: int) -> np.ndarray:
     """Returns the bins of the columns and labels of synthetic rows, (n, attributes)."""
-    bins = bins_of(distilled.schema, intervals)
+    bins = bins_of(schema, intervals)
     return np.column_stack([codes_of(distilled.X, bins), distilled.y])
 
 

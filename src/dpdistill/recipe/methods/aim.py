@@ -20,7 +20,7 @@ class AIM(Recipe):
     groups: int = release_field(6, "most groups of a column's bins in a coarse table", ge=2, le=32)
     rounds: int = release_field(3, "rounds of chosen marginals", ge=1, le=64)
     tables: int = release_field(12, "most marginals of a round", ge=1, le=256)
-    model_size: float = release_field(80.0, "largest graphical model in megabytes", gt=0, le=10_000)
+    model_size: float = release_field(10.0, "largest graphical model in megabytes", gt=0, le=10_000)
     iterations: int = finish_field(1000, "steps of mirror descent on the graphical model", ge=1)
     samples: int = finish_field(30_000, "synthetic rows to store", ge=1)
     sample_seed: int = finish_field(0, "public seed of the rows", ge=0)
