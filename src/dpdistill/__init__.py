@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dpdistill.api.catalogue import list_kernels as list_kernels
     from dpdistill.api.catalogue import list_methods as list_methods
     from dpdistill.api.catalogue import list_recipes as list_recipes
+    from dpdistill.api.count import RowCount as RowCount
+    from dpdistill.api.count import count as count
     from dpdistill.api.demo import Demo as Demo
     from dpdistill.api.demo import demo as demo
     from dpdistill.api.doctor import doctor as doctor
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from dpdistill.errors import DPDistillError as DPDistillError
     from dpdistill.errors import LedgerError as LedgerError
     from dpdistill.ledger.dataset import LedgerSummary as LedgerSummary
+    from dpdistill.methods.aim import AIM as AIM
     from dpdistill.methods.baselines.dm import DM as DM
     from dpdistill.methods.baselines.kip import KIP as KIP
     from dpdistill.methods.baselines.ldpdc import LDPDC as LDPDC
@@ -114,6 +117,7 @@ _PLACES = {
         *("FieldDescription", "MethodDescription", "RecipeDescription"),
         *("list_kernels", "list_methods", "list_recipes"),
     ),
+    "api.count": ("RowCount", "count"),
     "api.demo": ("Demo", "demo"),
     "api.doctor": ("doctor",),
     "api.documents": ("Exported", "export", "report"),
@@ -141,6 +145,7 @@ _ROOMS = ("accounting", "audits", "evaluation", "methods", "publish", "recipe", 
 """Subpackages that are imported on first use: `dpdistill.sources`."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 __all__ = [
+    "AIM",
     "DM",
     "DOS",
     "DOSKIP",
@@ -187,6 +192,7 @@ __all__ = [
     "Reference",
     "Regression",
     "Result",
+    "RowCount",
     "Sample",
     "Schema",
     "SchemaDraft",
@@ -209,6 +215,7 @@ __all__ = [
     "begin_ledger",
     "check_heads",
     "check_table",
+    "count",
     "demo",
     "distill",
     "distill_without_privacy",

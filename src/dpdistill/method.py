@@ -56,6 +56,7 @@ class Distilled:
             kernel is that of the largest number.
         accuracy: released numbers of records and of those that the classifier misses, and the standard deviations of
             the noise of both: a row per class and one for all together, (classes + 1, 4), float64.
+        marginals: released counts of a table's cells (`ReleasedCounts`), if the method measured any.
     """
 
     X: np.ndarray
@@ -69,6 +70,7 @@ class Distilled:
     generator: Any = None
     counts: np.ndarray | None = None
     accuracy: np.ndarray | None = None
+    marginals: Any = None
 
     @property
     def train_set(self) -> tuple[np.ndarray, np.ndarray]:

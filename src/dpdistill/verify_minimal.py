@@ -21,7 +21,7 @@ LOOKS_WRITTEN = (".npz", ".npy", ".onnx", ".csv", ".parquet", ".yaml", ".yml", "
 # Forms: a dict has exactly these fields ({"*": form}: any names), [form] is a list of it, (form,) may be null, a pair
 # bounds a number (a whole one if the pair is), a text is a regular expression, a type a type; else the only value.
 # fmt: off
-LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|generator)\.npz|classifier\.(npz|onnx)|scorecard\.csv|"
+LISTED = r"synthetic\.(npz|csv|parquet|png)|(training|generator|marginals)\.npz|classifier\.(npz|onnx)|scorecard\.csv|"
 LISTED += r"schema\.yaml|recipe\.json|images/[^/]+/\d{3,}\.png"
 SHA256, WORDS, RELATION = "[0-9a-f]{64}", "(?s).+", "add-remove|replace-one"
 NUMBER, POSITIVE, SIGMA = (0.0, sys.float_info.max), (5e-324, sys.float_info.max), (1e-150, 1e150)

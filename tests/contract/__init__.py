@@ -22,6 +22,7 @@ from contract.data import (
     toy_records,
 )
 from contract.evaluate import check_score_is_the_final_iterate, check_test_classes_by_name
+from contract.methods.counts import check_count_norms
 from contract.methods.generators import check_rare_classes_are_not_drowned
 from contract.methods.ghost import (
     LINEAR,

@@ -33,6 +33,7 @@ from dpdistill.methods import dos, dp_kip
 from dpdistill.methods.descent import Descent
 from dpdistill.methods.generator_method import GeneratorMethod
 from dpdistill.methods.kip_gradient import FCNTKGradient
+from dpdistill.methods.table_counts import CountsQuery
 from dpdistill.private import aggregator, checks, chunking, curator, linear, sampling
 from dpdistill.private.grid import Grid
 from dpdistill.private.noise import KeyedEntropy, SeededEntropy, SystemEntropy
@@ -419,6 +420,13 @@ def cross_term_is_forgotten() -> Any:
     return both(plain, swap(FCNTKGradient, "norm", norm))
 
 
+def norm_of_counts_is_halved() -> Any:
+    """Half of the length of a row's weights: the noise is for half of what a row adds."""
+    norm = CountsQuery.norm
+    plain = swap(clipping, "norms", lambda query, params, found: jax.vmap(query.value.norm, (None, 0))(params, found))
+    return both(plain, swap(CountsQuery, "norm", lambda *given: norm(*given) / 2))
+
+
 def coefficients_are_centred_over_the_batch() -> Any:
     """Residuals centred over the batch: what is computed of a record depends on its neighbours."""
 
@@ -693,6 +701,7 @@ MUTANTS = [
     (weights_are_not_applied, contract.check_ghost_sensitivity, "record moves the sum by more than"),
     (cross_term_is_forgotten, contract.check_ghost_norms, "norm of a gradient is more than is stated"),
     (coefficients_are_centred_over_the_batch, contract.check_ghost_rows_stand_alone, "depend on the other records"),
+    (norm_of_counts_is_halved, contract.check_count_norms, "adds more to the counts than is stated"),
     (ghost_noise_scaled_to_the_clip_norm, contract.check_ghost_noise_scale, "not that of the stated sensitivity"),
     (adam_meets_its_own_epsilon, contract.check_steps_without_the_clip_norm, "moves by less, or elsewhere"),
     (starts_from_real_images, only_releases_speak, "the images"),

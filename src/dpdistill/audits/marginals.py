@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpdistill.audits.workload import WorkloadCounts, WorkloadError
 from dpdistill.evaluation.bins import bin_indices, bin_names, total_variation
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
@@ -70,6 +71,7 @@ class Comparison:
         left_out: number of records that contribute nothing: with an unknown label or without a required value.
         columns: one comparison per column of the schema, in its order.
         correlations: differences of correlations of the encoded columns.
+        workload: errors of the counts of tables of one, two and three columns.
     """
 
     classes: tuple[str, ...]
@@ -78,6 +80,7 @@ class Comparison:
     left_out: int
     columns: tuple[ColumnComparison, ...]
     correlations: Correlations
+    workload: tuple[WorkloadError, ...]
 
     @property
     def real_shares(self) -> np.ndarray:
@@ -127,7 +130,9 @@ def compare_marginals(distilled: Distilled, records: Records) -> Comparison:
     )
     left_out = len(records) - int(real.rows.sum())
     correlations = _correlations(real.moments, synthetic.moments, schema)
-    return Comparison(schema.classes, real.rows, synthetic.rows, left_out, columns, correlations)
+    names = (*(column.name for column in schema.columns), schema.label)
+    errors = synthetic.tables.errors(real.tables, names)
+    return Comparison(schema.classes, real.rows, synthetic.rows, left_out, columns, correlations, errors)
 
 
 class Moments:
@@ -176,19 +181,23 @@ class _Tally:
     widths: list[int]
     counts: np.ndarray
     moments: Moments
+    tables: WorkloadCounts
 
 
 def _tally(chunks: Iterable[Labelled], schema: TableSchema) -> _Tally:
-    """Returns rows per class, counts of all bins per class, (classes, bins of all columns), and moments."""
+    """Returns rows per class, counts of all bins per class, (classes, bins of all columns), moments, and tables."""
     classes, widths = len(schema.classes), [len(bin_names(column)) for column in schema.columns]
     total, starts = sum(widths), np.cumsum([0, *widths[:-1]])
     rows, counts, moments = np.zeros(classes, np.int64), np.zeros((classes, total), np.int64), Moments(schema.dimension)
+    tables = WorkloadCounts([*widths, classes])
     for U, y in chunks:
         rows += np.bincount(y, minlength=classes)
-        flat = (bin_indices(U, schema) + starts + y[:, None] * total).ravel()
+        bins = bin_indices(U, schema)
+        tables.add(np.column_stack([bins, y]))
+        flat = (bins + starts + y[:, None] * total).ravel()
         counts += np.bincount(flat, minlength=counts.size).reshape(counts.shape)
         moments.add(U)
-    return _Tally(rows, widths, counts, moments)
+    return _Tally(rows, widths, counts, moments, tables)
 
 
 def _complete(records: Records, size: int) -> Iterator[Labelled]:

@@ -51,12 +51,13 @@ def write_marginals(folder_audit: Path | str, comparison: Comparison, schema: Ta
 
 
 def marginal_chapters(comparison: Comparison, schema: TableSchema) -> list[Chapter]:
-    """Returns chapters on columns, classes and pairs of columns of a synthetic table and the private one."""
+    """Returns chapters on columns, classes, pairs and counts of a synthetic table and the private one."""
     c = comparison
     return [
         _columns(c, schema),
         chapter("The classes", "classes", rows=_class_rows(c)),
         chapter("Pairs of columns", "pairs", correlations=c.correlations),
+        chapter("Counts of several columns", "workload", bins=BINS, rows=c.workload, score=_score(c)),
     ]
 
 
@@ -82,7 +83,16 @@ def to_json(comparison: Comparison, schema: TableSchema) -> dict[str, Any]:
             for column, facts in zip(c.columns, schema.columns, strict=True)
         ],
         "correlations": {**vars(c.correlations), "pair": list(c.correlations.pair)},
+        "workload": [
+            {**one._asdict(), "mean": _defined(one.mean), "largest": _defined(one.largest)} for one in c.workload
+        ],
+        "k_marginal_score": _score(c),
     }
+
+
+def _score(c: Comparison) -> float | None:
+    """Returns the k-marginal score of three columns; None if no table of three columns was compared."""
+    return _defined(c.workload[-1].score)
 
 
 def _defined(value: float) -> float | None:

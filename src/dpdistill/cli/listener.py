@@ -80,6 +80,11 @@ class Terminal(Listener):
             if (verdict := outlook.verdict(outlook.reference)) is not None:
                 self._speak(f"Plan: {verdict}")
                 give(verdict=verdict._asdict())
+        if outlook.count_error is not None:
+            self._speak(
+                f"Plan: a count of 50 rows in one cell of a chosen table is ± {outlook.count_error:.0f} (95 % "
+                "interval). A sum of m cells has root m times this error."
+            )
         give(
             plan={
                 "releases": outlook.schedule.rounds,
@@ -90,6 +95,7 @@ class Terminal(Listener):
                 "signal_to_noise": outlook.ratio,
                 "hopeless": outlook.hopeless,
                 "smallest_epsilon_that_is_not": outlook.least_epsilon,
+                "error_of_a_count": outlook.count_error,
             }
         )
         if outlook.hopeless:

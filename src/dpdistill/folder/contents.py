@@ -14,6 +14,7 @@ from dpdistill.folder.layout import (
     GENERATOR,
     GRID,
     IMAGES,
+    MARGINALS,
     MAX_MODEL,
     MODEL,
     PARQUET,
@@ -32,9 +33,10 @@ from dpdistill.folder.scorecard import scorecard_content
 from dpdistill.folder.whole_files import is_whole_picture, read_whole_archive
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
+from dpdistill.schema.counts import ReleasedCounts
 from dpdistill.storage.files import reading, show
 
-_OPTIONAL = (TRAINING, CLASSIFIER, MODEL, GENERATOR)
+_OPTIONAL = (TRAINING, CLASSIFIER, MODEL, GENERATOR, MARGINALS)
 
 
 class Content(NamedTuple):
@@ -82,6 +84,8 @@ def check_contents(
         yield _model(folder, distilled, is_model)
     if GENERATOR in listed:
         yield _generator(folder, distilled, generator_of)
+    if MARGINALS in listed:
+        yield _counts_of_cells(folder, distilled)
     table = isinstance(distilled.schema, TableSchema)
     scorecard = {SCORECARD} if table and distilled.classifier is not None else set()
     names = {CSV, PARQUET, SCHEMA, *scorecard} if table else {GRID, *_picture_names(distilled)}
@@ -142,6 +146,23 @@ def _generator(folder: Path, made: Distilled, generator_of: Callable[[dict, Any]
         return _named_arrays(folder, GENERATOR, generator_of(arrays, made.schema).to_arrays())
     except ValueError as error:  # a DataError is a ValueError
         return Content(GENERATOR, f"{GENERATOR} cannot be used: {str(error).removesuffix('.')}")
+
+
+def _counts_of_cells(folder: Path, made: Distilled) -> Content:
+    """Checks that the released counts are those of the schema's columns, in the bins of the recipe."""
+    if not isinstance(made.schema, TableSchema):
+        return Content(MARGINALS, f"{MARGINALS} belongs to no table")
+    try:
+        counts = ReleasedCounts.from_arrays(read_whole_archive(folder / MARGINALS), made.schema)
+    except DataError as error:
+        return Content(MARGINALS, f"{MARGINALS} cannot be used: {str(error).removesuffix('.')}")
+    fields = read_object(folder / RECIPE).get("fields")
+    stated = fields.get("bins") if isinstance(fields, dict) else None
+    if counts.intervals != stated:
+        return Content(
+            MARGINALS, f"{MARGINALS} has {counts.intervals} bins of a number, {RECIPE} states another number"
+        )
+    return _named_arrays(folder, MARGINALS, counts.to_arrays())
 
 
 def _model(folder: Path, made: Distilled, is_model: Callable[[bytes, Distilled], bool]) -> Content:

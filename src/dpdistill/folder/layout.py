@@ -26,8 +26,9 @@ CSV, PARQUET, SCHEMA, SCORECARD = "synthetic.csv", "synthetic.parquet", "schema.
 GRID, IMAGES = "synthetic.png", "images"
 CROISSANT, CARD, DEPLOYMENT = "croissant.json", "README.md", "deployment.yaml"
 MODEL, PREDICT = "classifier.onnx", "predict.py"
+MARGINALS = "marginals.npz"
 
-LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, MODEL, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID, RECIPE)
+LISTED = (SYNTHETIC, TRAINING, CLASSIFIER, MODEL, GENERATOR, MARGINALS, CSV, PARQUET, SCHEMA, SCORECARD, GRID, RECIPE)
 """Files that a certificate lists by SHA-256, in addition to the 8-bit images images/<class>/000.png."""
 UNLISTED = (CERTIFICATE, REPORT, SCORES, CROISSANT, CARD, DEPLOYMENT, PREDICT)
 """Files outside the certificate's list: the certificate itself, page and documents that can be made again from the

@@ -16,6 +16,7 @@ from dpdistill.folder.layout import (
     GENERATOR,
     GRID,
     IMAGES,
+    MARGINALS,
     MODEL,
     OWNERS,
     PARQUET,
@@ -36,6 +37,7 @@ from dpdistill.folder.pictures import draw_grid, to_picture
 from dpdistill.folder.scorecard import scorecard_content
 from dpdistill.method import Distilled
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
+from dpdistill.schema.counts import ReleasedCounts
 from dpdistill.sources.images import npz
 from dpdistill.storage.atomic import write_atomically, writing
 from dpdistill.storage.files import reading, show
@@ -153,6 +155,8 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
             contents[CLASSIFIER]["accuracy"] = checked_accuracy(distilled.accuracy, classes)
     if distilled.generator is not None:
         contents[GENERATOR] = distilled.generator.to_arrays()
+    if distilled.marginals is not None:
+        contents[MARGINALS] = distilled.marginals.to_arrays()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         _remove_pictures(path)
@@ -160,7 +164,7 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
             npz.write_file(path / name, arrays)
         if model is not None:
             write_atomically(path / MODEL, lambda file: file.write(model))
-        absent = {TRAINING, CLASSIFIER, GENERATOR, CSV, PARQUET, SCHEMA, SCORECARD, GRID}
+        absent = {TRAINING, CLASSIFIER, GENERATOR, MARGINALS, CSV, PARQUET, SCHEMA, SCORECARD, GRID}
         absent |= {MODEL} if model is None else set()
         for name in absent - contents.keys():
             (path / name).unlink(missing_ok=True)
@@ -246,6 +250,16 @@ def read_generator(folder: str | os.PathLike) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise DataError(f"{show(folder)} has no generator, so no more records can be made.")
     return read_arrays(path)
+
+
+def read_counts_of_cells(folder: str | os.PathLike, schema: TableSchema) -> ReleasedCounts | None:
+    """Returns the released counts of a table's cells in a public folder; None without any.
+
+    Raises:
+        DataError: a damaged file.
+    """
+    path = Path(folder) / MARGINALS
+    return ReleasedCounts.from_arrays(read_arrays(path), schema) if path.is_file() else None
 
 
 def _in_unit(X: np.ndarray, y: np.ndarray, schema: AnySchema) -> Labelled:

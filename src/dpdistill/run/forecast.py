@@ -28,6 +28,7 @@ from dpdistill.run.fit import SUMS, fitting
 from dpdistill.run.speed import seconds_each
 from dpdistill.run.start import queries_of
 from dpdistill.schema import AnySchema, DataError, Schema
+from dpdistill.schema.counts import LEVEL
 from dpdistill.storage.memory import check_set_size, machine_memory
 
 try:
@@ -58,6 +59,7 @@ class Outlook:
         classes: number of classes.
         least_epsilon: the smallest epsilon that is not hopeless; None where this one is not, or where none is.
         classifier: whether the method releases a classifier of images, on which `verdict` judges.
+        count_error: half of the 95 % interval of a count in one cell of a chosen table; None without such tables.
     """
 
     schedule: Schedule
@@ -68,6 +70,7 @@ class Outlook:
     classes: int
     least_epsilon: float | None
     classifier: bool = False
+    count_error: float | None = None
 
     def verdict(self, class_size: int) -> Verdict | None:
         """Returns whether a class has enough records for the released classifier; None if there is none."""
@@ -114,8 +117,10 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     shape = check_query(query, params, schema)
     coordinates = getattr(query, "signal_numbers", math.prod(shape))
     heard = records_heard(schedule, coordinates, stage)
-    released = hasattr(method, "accuracy")
-    known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None, released)
+    cell = getattr(method, "cell_noise", None)
+    error = None if cell is None else LEVEL * cell * schedule.groups[stage][1].noise_multiplier
+    released = {"classifier": hasattr(method, "accuracy"), "count_error": error}
+    known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None, **released)
     if not known.hopeless:
         return known
     records = known.reference * (1 if query.by_class else classes)

@@ -16,6 +16,7 @@ FIRST = (
     "dp-merf",
     "dp-hp",
     "table-classifier",
+    "aim",
     "dp-ntk",
     "ndpdc",
     "ldpdc",

@@ -1,0 +1,55 @@
+"""Errors of counts of one, two and three columns."""
+
+import math
+
+import numpy as np
+
+from dpdistill import Column, TableSchema
+from dpdistill.audits.marginals import compare_marginals
+from dpdistill.audits.workload import ALL_CELLS, MOST_CELLS, WorkloadCounts, workload
+from dpdistill.method import Distilled
+from dpdistill.storage.records import Records
+
+LETTERS = TableSchema(
+    (Column("a", "categorical", categories=("x", "y")), Column("b", "categorical", categories=("x", "y"))),
+    "c",
+    ("no", "yes"),
+)
+
+
+def test_errors_by_hand():
+    real = np.array([[0, 0, 0], [1, 1, 1]])
+    made = np.array([[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 0]])
+    one, other = WorkloadCounts([2, 2, 2]), WorkloadCounts([2, 2, 2])
+    for row in real:  # in chunks
+        one.add(row[None])
+    other.add(made)
+    found = other.errors(one, ("a", "b", "c"))
+    # b: 1/2 against 3/4; pairs: a,b 1/4; a,c and b,c: cells (0,1) and (1,0) against (0,0) and (1,1).
+    assert [(error.k, error.tables) for error in found] == [(1, 3), (2, 3), (3, 1)]
+    assert math.isclose(found[0].mean, 0.25 / 3)
+    assert found[0].columns == ("b",)
+    assert math.isclose(found[1].mean, (0.25 + 1.0 + 0.75) / 3)
+    assert (found[1].largest, found[1].columns) == (1.0, ("a", "c"))
+    assert (found[2].mean, found[2].score) == (1.0, 0.0)
+
+
+def test_wide_tables_are_sampled_and_large_ones_left_out():
+    tables = workload([3] * 100)
+    assert [sum(len(table) == k for table in tables) for k in (1, 2, 3)] == [100, 1000, 150]
+    assert len({*tables}) == len(tables)
+    assert all([*table] == sorted({*table}) for table in tables)
+    large = workload([300] * 4)
+    assert large == [(0,), (1,), (2,), (3,)]
+    assert MOST_CELLS < 300**2
+    sizes = [250] * 60
+    assert sum(math.prod(sizes[a] for a in table) for table in workload(sizes)) <= ALL_CELLS
+
+
+def test_a_comparison_has_them():
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    y = np.array([0, 1, 1])
+    made = Distilled(LETTERS.to_unit(X[:2]), y[:2].astype(np.int32), LETTERS)
+    found = compare_marginals(made, Records(X, y, LETTERS)).workload
+    assert [round(error.mean, 6) for error in found] == [round(2 / 3 - 1 / 2, 6)] * 3
+    assert math.isclose(found[2].score, 1000 * (1 - 1 / 6))
