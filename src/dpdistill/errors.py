@@ -3,7 +3,8 @@
 EXTRAS = {
     **{"sklearn": "digits", "pandas": "tables", "pyarrow": "tables", "xgboost": "xgboost", "matplotlib": "plot"},
     **{"sqlalchemy": "sql", "psycopg": "sql", "duckdb": "sql", "duckdb_engine": "sql", "pydicom": "dicom"},
-    **{"jax_privacy": "audit", "mbi": "marginals", "onnx": "onnx", "ray": "ray", "fsspec": "ray"},
+    **{"jax_privacy": "audit", "mbi": "marginals", "onnx": "onnx", "openpyxl": "excel"},
+    **{"ray": "ray", "fsspec": "ray"},
     **{"cryptography": "sign", "bcrypt": "sign"},
 }
 """Packages that a command may lack, and the extra that installs each."""

@@ -130,7 +130,7 @@ def compare_marginals(distilled: Distilled, records: Records) -> Comparison:
     )
     left_out = len(records) - int(real.rows.sum())
     correlations = _correlations(real.moments, synthetic.moments, schema)
-    names = (*(column.name for column in schema.columns), schema.label)
+    names = (*(column.name for column in schema.columns), schema.label or "label")
     errors = synthetic.tables.errors(real.tables, names)
     return Comparison(schema.classes, real.rows, synthetic.rows, left_out, columns, correlations, errors)
 

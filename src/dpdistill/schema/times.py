@@ -174,6 +174,11 @@ def _parts(name: str, facts: Facts) -> list[str]:
     return letters
 
 
+def tokens_of_format(format: str) -> list[tuple[str, str, str]]:
+    """Returns the parts of a format, in order: (a dash or nothing, a letter after %, another character)."""
+    return _TOKEN.findall(format)
+
+
 @lru_cache(maxsize=256)
 def reader(facts: Facts) -> Reader:
     """Returns the function from a stripped text to its moment; None for a text of another format."""

@@ -82,6 +82,9 @@ CLOCKS = st.one_of(
     st.dates().map(lambda day: f"{day:%d/%m/}{day.year:04d}"),
     st.datetimes().map(lambda when: str(when.replace(microsecond=0))),
     st.datetimes(timezones=st.timezones()).map(lambda when: when.isoformat()),
+    st.datetimes().map(lambda when: f"{when.year:04d}-{when:%m-%d %H:%M:%S}"),
+    st.from_regex(r"[0-2][0-9]{3}-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-6][0-9]:[0-6][0-9]", fullmatch=True),
+    st.from_regex(r"[0-3][0-9]/[01][0-9]/[0-2][0-9]{3}", fullmatch=True),
     st.sampled_from(["2020-01-31 09:30:59.9", "2020-10-25T02:30:00+0200", "1969-12-31T23:59:59Z", "31/02/2020"]),
     st.sampled_from(
         ["00:00:59", "1000000:00:00", "-0:30:00", "9:60:00", "29/02/2000", "1/1/0001", "1e99999", "-1e-99999"]

@@ -157,7 +157,7 @@ BAD = {
     "list as key": (changed("unit", "[a]"), "Expected a text as key in line 4."),
     "csv": (changed("csv:", "csv: no\n_:"), "Expected csv as a mapping; got 'no'."),
     "csv text": (SHORT + "csv: x\n", "Expected csv as a mapping; got 'x'."),
-    "no label": (changed("label: income", ""), "Expected label, which is missing."),
+    "no label": (changed("label: income", ""), "Expected the label of the classes <=50K, >50K; got a table"),
     "empty label": (changed("label: income", "label:"), "Expected label as a text without spaces around it; got ''."),
     "reviewed": (changed("reviewed: true", "reviewed: yes"), "Expected reviewed as true or false; got 'yes'."),
     "columns": (

@@ -24,7 +24,7 @@ from dpdistill.sources.tables.cells import (
     read_number,
     read_unit,
 )
-from dpdistill.sources.tables.time_cells import codes_of_times, is_temporal, read_time
+from dpdistill.sources.tables.time_cells import codes_of_times, is_temporal, quick_texts, read_time
 
 _COMPUTE: Any = pyarrow.compute  # functions are created at import, so that types are unknown
 _TYPES = pa.types
@@ -45,7 +45,7 @@ def encoder(column: Column, missing: Iterable[str], decimal: str = ".") -> Encod
     """
     marks = Marks.of(missing, decimal)
     if column.is_time:
-        return partial(_encode_times, column, read_time(column, marks, decimal))
+        return partial(_encode_times, column, marks, read_time(column, marks, decimal))
     if not column.is_number:
         return partial(_encode, read_category(column, marks), None)
     return partial(_encode, read_number(column, marks, decimal), partial(_quick_numbers, column, marks, decimal))
@@ -86,12 +86,20 @@ def _encode(
     return table[at], {int(row): wrong[int(at[row])] for row in rows}
 
 
-def _encode_times(column: Column, read: Read, values: Values) -> tuple[np.ndarray, dict[int, str]]:
+def _encode_times(column: Column, marks: Marks, read: Read, values: Values) -> tuple[np.ndarray, dict[int, str]]:
     if isinstance(values, pa.Array):
         array: Any = values
         array = array.dictionary_decode() if _TYPES.is_dictionary(array.type) else array
         if is_temporal(array.type):
             return codes_of_times(column, array)
+        if any(is_text(array.type) for is_text in _TEXTS):
+            array = array.cast(pa.large_string())
+            quick = quick_texts(column, marks, array)
+            if quick is not None:
+                codes, certain = quick
+                rest = np.flatnonzero(~certain)
+                codes[rest], faults = _encode(read, None, array.take(pa.array(rest)))
+                return codes, {int(rest[row]): words for row, words in faults.items()}
     return _encode(read, None, values)
 
 

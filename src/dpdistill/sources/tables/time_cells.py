@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from dpdistill.schema import Column
 from dpdistill.schema.column import LARGEST_WHOLE
 from dpdistill.schema.number_text import NUMBER, TRUTH, with_point
-from dpdistill.schema.times import DAYS, EPOCH, EPOCH_MS, NUMBERS, Facts, reader
+from dpdistill.schema.times import DAYS, EPOCH, EPOCH_MS, NUMBERS, Facts, reader, tokens_of_format
 from dpdistill.sources.tables.cells import IGNORE, Fault, Marks, Read, absent_of, cell_of
 
 _TYPES = pa.types
+_COMPUTE: Any = pyarrow.compute  # functions are created at import, so that types are unknown
 _PARTS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """Parts of a second in Arrow's units."""
 _FACTORS = {EPOCH: Fraction(1), EPOCH_MS: Fraction(1, 1_000)} | {name: Fraction(n) for name, n in NUMBERS.items()}
@@ -160,6 +162,50 @@ def codes_of_times(column: Column, values: pa.Array) -> tuple[np.ndarray, dict[i
         codes = np.floor_divide(counts, facts.unit * _PARTS["ms" if _TYPES.is_date64(kind) else kind.unit])
     codes = np.clip(codes, -LARGEST_WHOLE, LARGEST_WHOLE).astype(np.float64)
     return np.where(known & (not fault), codes, math.nan), wrong
+
+
+_WIDTHS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
+"""Parts of a format that have a fixed number of digits in most files."""
+
+
+def quick_texts(column: Column, marks: Marks, texts: pa.Array) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns codes of an array of texts, (n,), and which of them are certain; None for a format without fixed widths.
+
+    Texts of exactly the format's width, with digits and signs in their places and values in their ranges, have the code
+    that `read_time` returns. All others are left to it.
+    """
+    facts, width, starts, signs = column.time, 0, {}, {}
+    for dash, letter, other in tokens_of_format(facts.format):
+        if dash or (letter and letter not in _WIDTHS) or (other and not other.isascii()):
+            return None
+        starts |= {letter: width} if letter else {}
+        signs |= {} if letter else {width: ord(other)}
+        width += _WIDTHS.get(letter, 1)
+    marked = any(len(mark) == width for mark in marks.texts)
+    if facts.kind == "duration" or not {"Y", "m", "d"} <= {*starts} or not signs or marked:
+        return None
+    fits = np.equal(_COMPUTE.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False), width)
+    kept = texts.filter(pa.array(fits))
+    cells = np.frombuffer(b"".join(kept.cast(pa.large_binary()).to_pylist()), np.uint8).reshape(-1, width)
+    good = np.ones(len(cells), bool)
+    for place in range(width):
+        sign = signs.get(place)
+        good &= cells[:, place] == sign if sign is not None else (cells[:, place] >= 48) & (cells[:, place] <= 57)
+    parts = {letter: np.zeros(len(cells), np.int64) for letter in "HMS"}
+    for letter, start in starts.items():
+        digits = cells[:, start : start + _WIDTHS[letter]].astype(np.int64) - 48
+        parts[letter] = digits @ 10 ** np.arange(digits.shape[1])[::-1]
+    year, month, day = parts["Y"], parts["m"], parts["d"]
+    good &= (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
+    good &= (parts["H"] <= 23) & (parts["M"] <= 59) & (parts["S"] <= 59)
+    months = np.where(good, (year - 1970) * 12 + month - 1, 0)
+    first, after = ((months + k).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) for k in (0, 1))
+    days = first + day - 1
+    good &= days < after
+    seconds = days * 86_400 + parts["H"] * 3_600 + parts["M"] * 60 + parts["S"]
+    codes, certain = np.full(len(texts), math.nan), np.zeros(len(texts), bool)
+    codes[fits], certain[fits] = np.floor_divide(seconds, facts.unit), good
+    return codes, certain
 
 
 def _described(kind: Any) -> tuple[str, bool]:
