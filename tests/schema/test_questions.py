@@ -150,6 +150,26 @@ class TestQuestions:
             assert 0 < met.sum() < len(y)
 
 
+class TestDates:
+    DATES = TableSchema((Column("day", "date", ("2024-01-01", "2024-12-31")),), "y", ("a", "b"))
+
+    def test_a_date_is_compared_with_a_text(self):
+        low, high = self.DATES.columns[0].bounds
+        chosen = bins_chosen(conditions_of("day<2024-01-20", self.DATES), self.DATES, 4)[0]
+        assert (chosen.whole.tolist(), chosen.some.tolist()) == ([False] * 4, [True, False, False, False])
+        half = bins_chosen(conditions_of("day<2024-07-02", self.DATES), self.DATES, 4)[0]
+        assert half.whole.tolist() == half.some.tolist() == [True, True, False, False]
+        with pytest.raises(DataError, match="2020-01-31"):
+            conditions_of("day>soon", self.DATES)
+        assert high - low == 365
+
+    def test_dates_stay_in_their_bins(self):
+        bins = bins_of(self.DATES, 4)
+        codes = np.repeat(np.arange(4), 500)[:, None]
+        X = rows_of(codes, bins, self.DATES, np.random.default_rng(0))
+        np.testing.assert_array_equal(codes_of(self.DATES.to_unit(self.DATES.from_unit(X)), bins), codes)
+
+
 class TestCounts:
     MAPS = (np.arange(3), np.array([0, 0, 1, 1]), np.arange(2))
 

@@ -55,7 +55,7 @@ def bins_of(schema: TableSchema, intervals: int) -> tuple[ColumnBins, ...]:
 def _values(column: Column) -> int:
     """Returns the number of values of a whole number if each has a bin, else 0."""
     low, high = column.bounds or (0.0, 0.0)
-    whole = column.kind == "integer" and column.scale == "linear" and low == math.floor(low) and high == math.ceil(high)
+    whole = column.is_whole and column.scale == "linear" and low == math.floor(low) and high == math.ceil(high)
     return int(high - low) + 1 if whole and high - low < VALUES else 0
 
 
@@ -86,7 +86,7 @@ def rows_of(
             continue
         absent = code == one.size
         share = code / (one.size - 1) if one.kind == "values" else (code + rng.random(len(X))) / one.size
-        if one.kind == "intervals" and column.kind == "integer":
+        if one.kind == "intervals" and column.is_whole:
             share = _whole_shares(code, share, one, column)
         X[:, one.start] = np.where(absent, 0.0, 2.0 * np.clip(share, 0.0, 1.0) - 1.0)
         if one.missing:
@@ -110,7 +110,7 @@ def edges_of(one: ColumnBins, column: Column) -> np.ndarray:
     low, high = column.bounds or (0.0, 0.0)
     edges = from_share(np.arange(one.size + 1) / one.size, low, high, column.scale == "log")
     last = edges[1:].copy()
-    if column.kind == "integer":  # an edge belongs to the upper bin
+    if column.is_whole:  # an edge belongs to the upper bin
         last[:-1] = np.ceil(last[:-1]) - 1.0
         last[-1] = math.floor(high)
     return np.stack([edges[:-1], last])

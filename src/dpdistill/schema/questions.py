@@ -10,6 +10,7 @@ import numpy as np
 from dpdistill.schema.bins import ColumnBins, bins_of, edges_of
 from dpdistill.schema.errors import DataError
 from dpdistill.schema.table import Column, TableSchema
+from dpdistill.schema.times import code_of_bound
 
 _CONDITION = re.compile(r"(?P<name>.+?)\s*(?P<op><=|>=|!=|=|<|>|\bis not\b|\bis\b)\s*(?P<value>.+)", re.DOTALL)
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)
@@ -71,6 +72,8 @@ def _condition(text: str, schema: TableSchema) -> Condition:
     column = schema.columns[attribute]
     if not column.is_number:
         return Condition(attribute, op, _index(name, op, value, column.categories, column.kind == "ordinal"))
+    if column.is_time:
+        return Condition(attribute, op, code_of_bound(f"column {name!r} in the question", column.time, value))
     try:
         number = float(value)
     except ValueError:
@@ -144,7 +147,7 @@ def _bins_met(condition: Condition, one: ColumnBins, column: Column) -> Chosen:
 def _intervals_met(condition: Condition, one: ColumnBins, column: Column) -> Chosen:
     op, value = condition.op, condition.value
     first, last = edges_of(one, column)
-    if column.kind == "integer":
+    if column.is_whole:
         first, used = np.ceil(first), np.ceil(first) <= last
         inside = (first <= value) & (value <= last) & (value == np.rint(value))
         if op in _EQUAL:
