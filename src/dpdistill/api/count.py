@@ -20,6 +20,8 @@ SYNTHETIC_ROWS, RELEASED = "synthetic rows", "released counts"
 """Sources of a count."""
 WEIGHTED = "rows of a person with several rows count less, so that the counts are no numbers of rows"
 """Why counts of a run for persons have no interval."""
+NO_PRODUCT = "a condition with or and not has no interval: ask for its parts"
+"""Why a condition that is no product of bins has no interval."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def count(folder: str | os.PathLike, question: str) -> RowCount:
 
     Args:
         folder: the shared folder of a table, of a method that releases counts (`aim`).
-        question: conditions joined by "and": "age>60 and ward=B", "cost is missing".
+        question: a condition such as "age > 60 and ward = B" or "cost is missing"; comparisons that are joined by "and"
+            can have an interval.
 
     Raises:
         DataError: a folder without released counts, an unknown column or value, or a text that is no question.
@@ -71,18 +74,22 @@ def count(folder: str | os.PathLike, question: str) -> RowCount:
     """
     from dpdistill.certificate.build import read_certificate
     from dpdistill.folder.save import read_counts_of_cells, read_distilled
-    from dpdistill.schema.questions import bins_chosen, conditions_of, rows_met
+    from dpdistill.schema.condition import parse_condition, rows_of
+    from dpdistill.schema.questions import bins_chosen, comparisons_of
 
     distilled = read_distilled(folder)
     schema = distilled.schema
     released = read_counts_of_cells(folder, schema) if isinstance(schema, TableSchema) else None
     if released is None or not isinstance(schema, TableSchema):
         raise DataError(f"{os.fspath(folder)} has no released counts: make it with --method aim.")
-    conditions = conditions_of(question, schema)
-    chosen = bins_chosen(conditions, schema, released.intervals)
+    condition = parse_condition(question, schema)
+    share = float(condition.holds(rows_of(schema.from_unit(distilled.X), distilled.y)).mean())
+    comparisons = comparisons_of(condition)
+    if comparisons is None:
+        return RowCount(question, share * released.total, None, None, SYNTHETIC_ROWS, 0, NO_PRODUCT, exact=False)
+    chosen = bins_chosen(comparisons, schema, released.intervals)
     whole, some = ({a: getattr(one, part) for a, one in chosen.items()} for part in ("whole", "some"))
     persons = _persons(read_certificate(Path(folder)))
-    share = float(rows_met(conditions, schema.from_unit(distilled.X), np.asarray(distilled.y)).mean())
     if all((one.whole == one.some).all() for one in chosen.values()) and (found := released.estimate(whole)):
         half = LEVEL * found.stddev
         ends = Bracket(found.rows - half, found.rows + half)

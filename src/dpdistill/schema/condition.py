@@ -82,7 +82,10 @@ class Comparison:
 
     def holds(self, rows: np.ndarray) -> np.ndarray:
         """Returns whether raw rows (n, columns + 1), the label's index last, fulfil the comparison, (n,)."""
-        x = rows[:, self.column]
+        return self.met(rows[:, self.column])
+
+    def met(self, x: np.ndarray) -> np.ndarray:
+        """Returns whether values of the column (n,), NaN for missing ones, fulfil the comparison, (n,)."""
         match self.sign:
             case "missing":
                 return np.isnan(x)
