@@ -89,6 +89,24 @@ class TestQuery:
                 u = np.asarray(query.contribution(params, x.astype(np.float64), np.int64(1)))
             assert np.linalg.norm(u) <= 1 + 1e-12
 
+    @pytest.mark.parametrize("shape", [(2048, 2048, 1024), (50, 2, 2), (1 << 20, 1 << 20, 1 << 20)])
+    def test_tables_that_do_not_fit_count_no_row(self, shape):
+        """Places of 2^32 cells would coincide with others: 32-bit numbers have an overflow."""
+        import jax
+
+        params = {
+            "maps": np.zeros((6, 31), np.int32),
+            "attributes": np.zeros((2, 3), np.int32),
+            "shapes": np.array([shape, (2, 1, 1)], np.int32),
+            "weights": np.full(2, 0.5**0.5),
+        }
+        query = Layout.of(SCHEMA, 4, 3).query(100, 2)
+        with jax.enable_x64(True):
+            one = (np.zeros(2, np.int32), np.float64(1.0))
+            assert np.isinf(query.norm(params, one))
+            fitting = {**params, "shapes": np.array([(7, 7, 2), (2, 1, 1)], np.int32)}
+            assert query.norm(fitting, one) == pytest.approx(1.0, rel=1e-5)
+
     def test_error_bound(self):
         layout, data = Layout.of(SCHEMA, 4, 3), records(64)
         tables = list(itertools.combinations(range(5), 2))

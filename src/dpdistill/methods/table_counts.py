@@ -30,8 +30,9 @@ class CountsQuery:
 
     Guarantee:
         Cells of different tables are different, since a cell is clamped to its own table: ||u|| <= ||w||, which is the
-        stated norm, in float64 with a relative error below M u, u = 2^-53; it is multiplied by 1 + 2^-20 (M < 2^32). A
-        cell of the weighted sum adds up at most 128 shares of a block: error_bound = (128 + 4) u C.
+        stated norm, in float64 with a relative error below M u, u = 2^-53; it is multiplied by 1 + 2^-20 (M < 2^32).
+        Tables with more than `cells` numbers, whose places could overflow and coincide, have an infinite norm, so that
+        no row is counted. A cell of the weighted sum adds up at most 128 shares of a block: error_bound = (128 + 4) u C.
     Source: Dwork et al., 2006 (Calibrating noise to sensitivity in private data analysis).
     """
 
@@ -67,7 +68,8 @@ class CountsQuery:
         return jnp.where(sizes > 0, cells, unused), jnp.where(jnp.isfinite(x).all(), 1.0, jnp.nan).astype(x.dtype)
 
     def norm(self, params: Any, coefficients: tuple[Array, Array]) -> Array:
-        length = jnp.sqrt(jnp.sum(jnp.square(params["weights"])))
+        numbers = jnp.maximum(params["shapes"], 0).astype(jnp.float64).prod(1).sum()
+        length = jnp.where(numbers <= self.cells, jnp.sqrt(jnp.sum(jnp.square(params["weights"]))), jnp.inf)
         return length * (1 + 2.0**-20) * coefficients[1].astype(jnp.float64)
 
     def weighted_sum(self, params: Any, coefficients: tuple[Array, Array], w: Array) -> Array:
