@@ -32,7 +32,8 @@ class CountsQuery:
         Cells of different tables are different, since a cell is clamped to its own table: ||u|| <= ||w||, which is the
         stated norm, in float64 with a relative error below M u, u = 2^-53; it is multiplied by 1 + 2^-20 (M < 2^32).
         Tables with more than `cells` numbers, whose places could overflow and coincide, have an infinite norm, so that
-        no row is counted. A cell of the weighted sum adds up at most 128 shares of a block: error_bound = (128 + 4) u C.
+        no row is counted. A cell of the weighted sum adds up at most 128 shares of a block, so that error_bound =
+        (128 + 4) u C.
     Source: Dwork et al., 2006 (Calibrating noise to sensitivity in private data analysis).
     """
 
