@@ -728,7 +728,7 @@ class TestWork:
         plans = [row.build().plan() for row in all_published().values() if row.epsilon is not None]
         assert len(plans) > 50
         assert max(sum(stage.sampling_prob < 1.0 for stage in plan) for plan in plans) == 1
-        assert max(map(len, plans)) <= 5
+        assert max(map(len, plans)) <= 6
         assert max(sum(stage.rounds for stage in plan) for plan in plans) <= MAX_ROUNDS / 4
 
 

@@ -347,7 +347,8 @@ class TestDecoupledKIP:
             assert np.array_equal(method.ask(state)[1], state["W"])
             state = method.tell(state, Release(t, G, 0.1 + t, Event(1.0)))
             velocity = 0.5 * velocity + G / np.linalg.norm(G)
-            W = W - (1 + math.cos(math.pi * t / 3)) * velocity
+            size = min(2.0, 0.07 * np.linalg.norm(G) / (0.1 + t))
+            W = W - 0.5 * size * (1 + math.cos(math.pi * t / 3)) * velocity
         made = method.finish(state, SCHEMA)
         np.testing.assert_allclose(made.classifier, W - W.mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
         assert np.linalg.norm(made.classifier) > 1.0

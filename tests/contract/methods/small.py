@@ -124,6 +124,8 @@ def queries_of(name: str, schema: AnySchema = SCHEMA, which: str = DEFAULT) -> d
 @lru_cache(maxsize=64)
 def _queries_of(name: str, schema: AnySchema, default: bool) -> dict[str, tuple[Any, Any]]:
     found: dict[Any, tuple[str, Any, Any]] = {}
+    if not isinstance(schema, METHODS[name].schemas):
+        return {}
     for variant, method in chosen_variants(name, DEFAULT if default else ALL).items():
         with contextlib.suppress(ValueError):  # a kernel of images, with a table
             for query, params in asked(method, schema, rounds_of(method)):
