@@ -109,8 +109,9 @@ def test_columns_without_a_table_are_answered_by_synthetic_rows(made):
 
 
 def test_refusals(made, table):
-    assert "Expected a column among age, ward, cost, outcome; got 'size'" in refused("count", made, "size>3")
-    assert "Expected a condition such as age>60" in refused("count", made, "age")
+    message = "Expected a column of the table in the condition (age, ward, cost); got 'size'."
+    assert message in refused("count", made, "size>3")
+    assert "in the condition; got its end" in refused("count", made, "age")
     read = ("--schema", table / "schema.yaml", "--set", "steps=2")
     succeeds("distill", table / "rows.csv", *read, "--out", table / "merf")
     assert "has no released counts: make it with --method aim" in refused("count", table / "merf", "age>3")
