@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import dpdistill as dp
+from dpdistill.methods import softmax
 from dpdistill.methods.softmax import NOISE, bounded, step
+from dpdistill.private.noise import SeededEntropy
 
 
 def noisy(features: int, classes: int, stddev: float, signal: float = 0.0) -> np.ndarray:
@@ -27,9 +29,16 @@ def test_steps_are_the_stated_ones_where_features_are_many_signal_is_large_or_no
     assert bounded(14.0, noisy(324, 10, 5.0), 0.0) == 14.0
 
 
-def test_eight_by_eight_digits_are_classified():
-    """Without the bound: 77 to 80 percent."""
+def test_the_bound_gains_on_eight_by_eight_digits(monkeypatch):
+    """Means of three fixed draws of the noise: 90 percent with the bound, 83 without."""
     train, test = dp.load("digits:train"), dp.load("digits:test")
-    made = dp.distill(train, dp.DecoupledKIP(steps=1), dp.Budget(epsilon=1.0), seed=0).distilled
-    scores = np.asarray(made.encoder(test.schema.to_unit(test.X))) @ made.classifier
-    assert 100.0 * np.mean(scores.argmax(1) == test.y) > 84.0
+
+    def accuracy(seed):
+        method, entropy = dp.DecoupledKIP(steps=1), SeededEntropy(seed)
+        made = dp.distill(train, method, dp.Budget(epsilon=1.0), entropy=entropy)
+        return 100.0 * np.mean(made.teacher(test.X).argmax(1) == test.y)
+
+    bounded_steps = np.mean([accuracy(seed) for seed in range(3)])
+    monkeypatch.setattr(softmax, "NOISE", np.inf)
+    assert bounded_steps > np.mean([accuracy(seed) for seed in range(3)]) + 3.0
+    assert bounded_steps > 87.0
