@@ -12,6 +12,7 @@ from dpdistill.schema import DataError, TableSchema
 
 if TYPE_CHECKING:
     from dpdistill.method import Distilled
+    from dpdistill.schema.condition import Condition
 
 MOST_MADE, BATCH = 1_000_000, 50_000
 """Most rows that are made for a condition, or 100 for each row that was asked for if this is more; rows at a time."""
@@ -53,7 +54,7 @@ def make_rows(
     return X, y
 
 
-def _fulfilling(folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, condition: object) -> Rows:
+def _fulfilling(folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, condition: Condition) -> Rows:
     """Returns n rows that fulfil a condition, of the generator or of the folder's own rows."""
     from dpdistill.api.pictures import generate
     from dpdistill.folder.layout import GENERATOR
@@ -68,7 +69,7 @@ def _fulfilling(folder: str | os.PathLike, n: int, seed: int, distilled: Distill
         else:
             X, y, most = distilled.X, distilled.y, len(distilled.y)
         raw = schema.from_unit(X)
-        rows = np.flatnonzero(condition.holds(rows_of(raw, y)))[: n - found]  # type: ignore[attr-defined]
+        rows = np.flatnonzero(condition.holds(rows_of(raw, y)))[: n - found]
         kept.append((raw[rows], y[rows]))
         found, made = found + len(rows), made + len(y)
     if found < n:

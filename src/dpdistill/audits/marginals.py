@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpdistill.audits.workload import WorkloadCounts, WorkloadError
 from dpdistill.evaluation.bins import bin_indices, bin_names, total_variation
+from dpdistill.evaluation.workload import WorkloadCounts, WorkloadError
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.records import Records

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpdistill.schema import Column, TableSchema
+from dpdistill.schema.bins import bins_of, codes_of
 
 BINS = 20
-# A value on the edge of two bins belongs to the upper one, though single precision may have put it below the edge.
-_EDGE = 1e-6
 
 
 def total_variation(p: np.ndarray, q: np.ndarray) -> float:
@@ -41,15 +40,4 @@ def bin_names(column: Column) -> tuple[str, ...]:
 
 def bin_indices(U: np.ndarray, schema: TableSchema) -> np.ndarray:
     """Returns the bin of each value of encoded rows (n, d) in the order of bin_names, (n, columns), int64."""
-    bins = np.empty((len(U), len(schema.columns)), np.int64)
-    for k, (start, column) in enumerate(zip(schema.offsets, schema.columns, strict=True)):
-        if column.kind == "categorical":
-            bins[:, k] = U[:, start : start + column.width].argmax(1)
-            continue
-        share = (U[:, start].astype(np.float64) + 1.0) / 2.0
-        last = (BINS if column.is_number else len(column.categories)) - 1
-        slot = np.floor(share * BINS + _EDGE) if column.is_number else np.rint(share * last)
-        bins[:, k] = np.clip(slot, 0, last)
-        if column.missing:
-            bins[U[:, start + 1] > 0.5, k] = last + 1
-    return bins
+    return codes_of(U, bins_of(schema, BINS, values=0))

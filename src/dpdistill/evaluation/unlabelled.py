@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from dpdistill.evaluation.bins import bin_indices, bin_names, total_variation
+from dpdistill.evaluation.bins import bin_indices, bin_names
+from dpdistill.evaluation.workload import WorkloadCounts
 from dpdistill.method import Distilled
 from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.records import Records
 
-MOST_ROWS, MOST_PAIRS = 10_000, 300
-"""Most rows of each side for the detector, and most pairs of columns; the pairs are drawn with the seed."""
+MOST_ROWS = 10_000
+"""Most rows of each side for the detector."""
 LEAST_ROWS = 30
 """Rows of each side below which no detector is trained."""
 
@@ -74,7 +74,7 @@ def score_unlabelled(distilled: Distilled, test: Records, seed: int = 0) -> Rese
     Args:
         distilled: a synthetic table.
         test: real rows of the same columns; those with a value that is not finite are left out.
-        seed: seed of the pairs, and of the rows and splits of the detector.
+        seed: seed of the rows and models of the detector.
 
     Raises:
         DataError: other columns, or no rows.
@@ -89,38 +89,28 @@ def score_unlabelled(distilled: Distilled, test: Records, seed: int = 0) -> Rese
     made = schema.to_unit(schema.from_unit(distilled.X))
     if not len(real):
         raise DataError("Expected at least one test row without bad values; got none.")
-    bins = [bin_indices(U, schema) for U in (made, real)]
     sizes = [len(bin_names(column)) for column in schema.columns]
-    columns = {
-        column.name: _distance([each[:, i] for each in bins], sizes[i]) for i, column in enumerate(schema.columns)
-    }
-    pairs = [*combinations(range(len(sizes)), 2)]
-    rng = np.random.default_rng(seed)
-    if len(pairs) > MOST_PAIRS:
-        pairs = [pairs[k] for k in np.sort(rng.choice(len(pairs), MOST_PAIRS, replace=False))]
-    distances = [
-        _distance([each[:, i] * sizes[j] + each[:, j] for each in bins], sizes[i] * sizes[j]) for i, j in pairs
-    ]
-    mean = float(np.mean(distances)) if distances else None
-    return Resemblance(columns, mean, _detector(made, real, rng), (len(made), len(real)))
+    counted = [WorkloadCounts(sizes, most_columns=2) for _ in (made, real)]
+    for counts, U in zip(counted, (made, real), strict=True):
+        counts.add(bin_indices(U, schema))
+    distances = counted[0].distances(counted[1])
+    columns = {column.name: distances[(i,)] for i, column in enumerate(schema.columns)}
+    pairs = [distance for table, distance in distances.items() if len(table) == 2]
+    mean = float(np.mean(pairs)) if pairs else None
+    return Resemblance(columns, mean, _detector(made, real, seed), (len(made), len(real)))
 
 
-def _distance(slots: list[np.ndarray], size: int) -> float:
-    return total_variation(*(np.bincount(each, minlength=size) for each in slots))
-
-
-def _detector(made: np.ndarray, real: np.ndarray, rng: np.random.Generator) -> dict[str, float] | None:
+def _detector(made: np.ndarray, real: np.ndarray, seed: int) -> dict[str, float] | None:
     """Returns the ROC of classifiers of real against synthetic rows, equally many of each, on a third of the rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
 
-    n = min(len(made), len(real), MOST_ROWS)
+    n, rng = min(len(made), len(real), MOST_ROWS), np.random.default_rng(seed)
     if n < LEAST_ROWS:
         return None
     X = np.concatenate([each[rng.permutation(len(each))[:n]] for each in (made, real)])
     y, held_out = np.repeat([0, 1], n), np.tile(np.arange(n) % 3 == 0, 2)
-    seed = int(rng.integers(2**31))
     models = {
         "logistic regression": LogisticRegression(max_iter=500),
         "boosted trees": HistGradientBoostingClassifier(random_state=seed),

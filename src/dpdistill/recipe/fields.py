@@ -67,6 +67,9 @@ class Recipe(Part, ABC):
         schemas: kinds of records that the method distils.
         main_stage: index of the stage in the plan with the main signal.
         least_classes: smallest number of classes; 1 if the method can learn from a single class.
+        judged: whether the method releases a classifier of images, so that `plan` judges the size of classes.
+        cell_noise: standard deviation of the noise of a cell in a chosen table, as a multiple of the main stage's noise
+            multiplier; None without tables of counts.
         later: fields that version 0.9.0 does not have; they are not saved while they have their defaults.
 
     Raises:
@@ -82,7 +85,12 @@ class Recipe(Part, ABC):
     linear: ClassVar[bool] = False
     schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
     least_classes: ClassVar[int] = 2
+    judged: ClassVar[bool] = False
     later: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def cell_noise(self) -> float | None:
+        return None
 
     @property
     def main_stage(self) -> int:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-QUANTILE = 1.959963984540054
-"""Quantile of the normal distribution for an interval of 95 percent."""
+from dpdistill.schema.counts import LEVEL
 
 
 class Accuracy(NamedTuple):
@@ -40,7 +39,7 @@ def accuracy_of(counts: Sequence[float]) -> Accuracy | None:
     Source: Fieller, 1954 (Some problems in interval estimation).
     """
     N, E, s, t = map(float, counts)
-    a, b, c = N**2 - (QUANTILE * s) ** 2, N * E, E**2 - (QUANTILE * t) ** 2
+    a, b, c = N**2 - (LEVEL * s) ** 2, N * E, E**2 - (LEVEL * t) ** 2
     if N <= 0 or a <= 0:
         return None
     middle, half = b / a, math.sqrt(max(b * b - a * c, 0.0)) / a

@@ -117,9 +117,9 @@ def outlook(method: Method, budget: Budget, schema: AnySchema, class_size: int |
     shape = check_query(query, params, schema)
     coordinates = getattr(query, "signal_numbers", math.prod(shape))
     heard = records_heard(schedule, coordinates, stage)
-    cell = getattr(method, "cell_noise", None)
+    cell = method.cell_noise
     error = None if cell is None else LEVEL * cell * schedule.groups[stage][1].noise_multiplier
-    released = {"classifier": hasattr(method, "accuracy"), "count_error": error}
+    released = {"classifier": method.judged, "count_error": error}
     known = Outlook(schedule, coordinates, query.by_class, heard, class_size, classes, None, **released)
     if not known.hopeless:
         return known

@@ -37,26 +37,26 @@ class ColumnBins(NamedTuple):
         return self.size + self.missing
 
 
-def bins_of(schema: TableSchema, intervals: int) -> tuple[ColumnBins, ...]:
-    """Returns the bins of each column: at most `intervals` for a number with many values."""
+def bins_of(schema: TableSchema, intervals: int, values: int = VALUES) -> tuple[ColumnBins, ...]:
+    """Returns the bins of each column: `intervals` for a number with more than `values` whole values."""
     found = []
     for column, start in zip(schema.columns, schema.offsets, strict=True):
         if column.kind == "categorical":
             found.append(ColumnBins("categories", start, len(column.categories), column.missing))
         elif column.kind == "ordinal":
             found.append(ColumnBins("values", start, len(column.categories), column.missing))
-        elif values := _values(column):
-            found.append(ColumnBins("values", start, values, column.missing))
+        elif 0 < (whole := _values(column)) <= values:
+            found.append(ColumnBins("values", start, whole, column.missing))
         else:
             found.append(ColumnBins("intervals", start, intervals, column.missing))
     return tuple(found)
 
 
 def _values(column: Column) -> int:
-    """Returns the number of values of a whole number if each has a bin, else 0."""
+    """Returns the number of values of a whole number on a linear scale, else 0."""
     low, high = column.bounds or (0.0, 0.0)
     whole = column.is_whole and column.scale == "linear" and low == math.floor(low) and high == math.ceil(high)
-    return int(high - low) + 1 if whole and high - low < VALUES else 0
+    return int(high - low) + 1 if whole else 0
 
 
 def codes_of(X: np.ndarray, bins: tuple[ColumnBins, ...]) -> np.ndarray:

@@ -49,5 +49,4 @@ class AIM(Recipe):
 
     @property
     def cell_noise(self) -> float:
-        """Standard deviation of the noise of a cell in tables of equal size, as a multiple of the noise multiplier."""
         return math.sqrt(self.tables)

@@ -50,6 +50,7 @@ class DecoupledKIP(Recipe):
     )
     origin = "package default, selected on a held-out part of MNIST's training set"
     linear = True
+    judged = True
     later = ("candidates", "choice", "accuracy")
     code = "dpdistill.methods.decoupled_kip"
 

@@ -61,6 +61,7 @@ class DOSKIP(Recipe):
         "step on the test sets of MNIST and CIFAR-10"
     )
     linear = True
+    judged = True
     later = ("candidates", "choice", "accuracy")
     code = "dpdistill.methods.dos_kip"
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpdistill.evaluation.bins import total_variation
+
 MOST_TABLES = {1: 1 << 20, 2: 1000, 3: 150}
 """Most tables of each number of columns; of more, a sample."""
 MOST_CELLS = 1 << 16
@@ -41,15 +43,16 @@ class WorkloadError(NamedTuple):
         return 1000.0 * (1.0 - self.mean)
 
 
-def workload(sizes: list[int]) -> list[tuple[int, ...]]:
+def workload(sizes: list[int], most_columns: int = 3) -> list[tuple[int, ...]]:
     """Returns the compared tables: attributes in increasing order.
 
     Args:
-        sizes: number of bins of each attribute; columns, then the label.
+        sizes: number of bins of each attribute; columns, then the label if there is one.
+        most_columns: most attributes of a table, 1 to 3.
     """
     rng, found, cells = np.random.default_rng(SEED), [], 0
-    for k, most in MOST_TABLES.items():
-        count = math.comb(len(sizes), k)
+    for k in range(1, most_columns + 1):
+        most, count = MOST_TABLES[k], math.comb(len(sizes), k)
         if count <= most:
             tables = list(itertools.combinations(range(len(sizes)), k))
         else:  # a sample without all combinations of wide tables in memory
@@ -68,19 +71,23 @@ class WorkloadCounts:
 
     Args:
         sizes: number of bins of each attribute.
+        most_columns: most attributes of a table, 1 to 3.
     """
 
-    def __init__(self, sizes: list[int]) -> None:
-        self.tables, self._sizes = workload(sizes), sizes
+    def __init__(self, sizes: list[int], most_columns: int = 3) -> None:
+        self.tables, self._sizes = workload(sizes, most_columns), sizes
         self.counts = [np.zeros(math.prod(sizes[a] for a in table), np.int64) for table in self.tables]
 
     def add(self, codes: np.ndarray) -> None:
         """Adds rows, given the bin of each attribute, (n, attributes)."""
         for table, counts in zip(self.tables, self.counts, strict=True):
-            place = np.zeros(len(codes), np.int64)
-            for a in table:
-                place = place * self._sizes[a] + codes[:, a]
+            place = np.ravel_multi_index(tuple(codes[:, a] for a in table), [self._sizes[a] for a in table])
             counts += np.bincount(place, minlength=len(counts))
+
+    def distances(self, other: WorkloadCounts) -> dict[tuple[int, ...], float]:
+        """Returns the total variation distance of each table from that of other rows with the same bins."""
+        counts = zip(self.tables, self.counts, other.counts, strict=True)
+        return {table: total_variation(p, q) for table, p, q in counts}
 
     def errors(self, other: WorkloadCounts, names: tuple[str, ...]) -> tuple[WorkloadError, ...]:
         """Returns the errors of these rows compared with others, for tables of 1, 2 and 3 columns.
@@ -90,8 +97,7 @@ class WorkloadCounts:
             names: name of each attribute.
         """
         found = {k: [] for k in MOST_TABLES}
-        for table, p, q in zip(self.tables, self.counts, other.counts, strict=True):
-            distance = float(np.abs(p / p.sum() - q / q.sum()).sum() / 2)
+        for table, distance in self.distances(other).items():
             found[len(table)].append((distance, tuple(names[a] for a in table)))
         return tuple(_error(k, distances) for k, distances in found.items())
 

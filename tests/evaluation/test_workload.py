@@ -6,7 +6,7 @@ import numpy as np
 
 from dpdistill import Column, TableSchema
 from dpdistill.audits.marginals import compare_marginals
-from dpdistill.audits.workload import ALL_CELLS, MOST_CELLS, WorkloadCounts, workload
+from dpdistill.evaluation.workload import ALL_CELLS, MOST_CELLS, WorkloadCounts, workload
 from dpdistill.method import Distilled
 from dpdistill.storage.records import Records
 
