@@ -1,5 +1,8 @@
 """The verdict on the size of a class."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from dpdistill.accounting.schedule import Budget
@@ -44,3 +47,14 @@ def test_half_of_the_budget_has_a_smaller_signal_and_other_methods_have_no_verdi
     verdict = outlook(implement(DOSKIP()), Budget(1.0), DIGITS).verdict(143)
     assert verdict.signal == pytest.approx(143 / SINGLE * 0.5**0.5, rel=0.03)
     assert outlook(implement(DPKIP()), Budget(1.0), DIGITS).verdict(143) is None
+
+
+def test_the_documents_have_these_ranges():
+    text = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+    found = re.findall(
+        r"^\| (?:below|above)? ?(\d+)(?: to \d+)? \| (\d+) to (\d+) \| ([a-z ]+) \|$", text, re.MULTILINE
+    )
+    starts = [0.0, *(float(start) for start, *_ in found[1:])]  # the first row is "below" the second one
+    stated = [(start, int(low), int(high)) for start, (_, low, high, _) in zip(starts, found, strict=True)]
+    assert tuple(stated) == KEPT
+    assert [word for *_, word in found] == [judge(1000, 1000 / max(start, 0.1)).word for start in starts]
