@@ -28,7 +28,8 @@ from dpdistill.certificate.format import (
 from dpdistill.certificate.public_inputs import public_inputs
 from dpdistill.errors import CertificateError, LedgerError
 from dpdistill.folder.layout import CERTIFICATE, owner_folder
-from dpdistill.ledger.run import RUN_LEDGER, RunLedger, RunRecord, without_origin_of_facts
+from dpdistill.ledger.run import RUN_LEDGER, RunLedger
+from dpdistill.ledger.run_rows import RunRecord, without_origin_of_facts
 from dpdistill.query import Event, Stage
 from dpdistill.recipe.earlier_names import current_recipe
 

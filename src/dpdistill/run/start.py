@@ -11,7 +11,8 @@ from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError, LedgerUnusable
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.folder import digest_key
-from dpdistill.ledger.run import MEMORY, RunLedger, RunRecord
+from dpdistill.ledger.run import MEMORY, RunLedger
+from dpdistill.ledger.run_rows import RunRecord
 from dpdistill.method import Method
 from dpdistill.query import Params, Query
 from dpdistill.recipe.saved import recipe_of
