@@ -894,7 +894,8 @@ def test_a_disk_that_fails_is_another_error_than_a_damaged_file(tmp_path, monkey
     ):
         failure = sqlite3.OperationalError("disk I/O error")
         failure.sqlite_errorcode = code
-        monkeypatch.setattr("dpdistill.ledger.run.is_new", mock.Mock(side_effect=failure))
+        for module in ("run", "run_rows"):
+            monkeypatch.setattr(f"dpdistill.ledger.{module}.is_new", mock.Mock(side_effect=failure))
         for use in (lambda: RunLedger.read(tmp_path), lambda: start(tmp_path)):
             with pytest.raises(LedgerError, match=sentence) as caught:
                 use()
