@@ -78,6 +78,7 @@ def test_the_interval_covers_the_accuracy_as_often_as_it_states(N, missed):
 def test_an_accuracy_without_noise_is_exact_and_one_below_the_noise_is_not_stated():
     assert accuracy_of((200, 13, 0.0, 0.0)) == pytest.approx((93.5, 93.5, 93.5))
     assert accuracy_of((60, 13, 40.0, 20.0)) is None
+    assert accuracy_of((60, 13, 20.0, 30.0)) is None
     assert accuracy_of((-5, 13, 0.0, 0.0)) is None
     assert str(accuracy_of((1000, 100, 10.0, 5.0))) == "90.0 % (95 % interval: 89.0 to 91.0 %)"
 

@@ -27,10 +27,11 @@ class Accuracy(NamedTuple):
 
 
 def accuracy_of(counts: Sequence[float]) -> Accuracy | None:
-    """Returns the accuracy that two noisy counts tell; None if the noise exceeds the number of records.
+    """Returns the accuracy that two noisy counts tell; None if the noise hides it.
 
     With E - q N ~ Normal(0, t^2 + q^2 s^2) for the true error rate q, the interval has all q of
-    (E - q N)^2 <= z^2 (t^2 + q^2 s^2): it covers q in 95 percent of all draws of the noise.
+    (E - q N)^2 <= z^2 (t^2 + q^2 s^2): it covers q in 95 percent of all draws of the noise. An interval of all numbers
+    from 0 to 1, or of no bounds, tells nothing.
 
     Args:
         counts: (N, E, s, t): noisy number of records, noisy number of wrongly named ones, standard deviations of the
@@ -43,4 +44,5 @@ def accuracy_of(counts: Sequence[float]) -> Accuracy | None:
     if N <= 0 or a <= 0:
         return None
     middle, half = b / a, math.sqrt(max(b * b - a * c, 0.0)) / a
-    return Accuracy(*(100.0 * (1.0 - min(1.0, max(0.0, q))) for q in (E / N, middle + half, middle - half)))
+    found = Accuracy(*(100.0 * (1.0 - min(1.0, max(0.0, q))) for q in (E / N, middle + half, middle - half)))
+    return None if (found.low, found.high) == (0.0, 100.0) else found

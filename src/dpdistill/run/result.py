@@ -94,7 +94,7 @@ class Result:
     def accuracy(self) -> Accuracy | None:
         """Returns the released accuracy of the classifier on the private records, in percent, which epsilon covers.
 
-        None if the recipe releases none (`accuracy` of the method), or if the noise exceeds the number of records.
+        None if the recipe releases none (`accuracy` of the method), or if its noise hides it.
         """
         table = self.distilled.accuracy
         return None if table is None else accuracy_of(table[-1])

@@ -37,7 +37,7 @@ def accuracy(folder: Folder) -> list[tuple[str, str]]:
 
 
 HIDDEN = "hidden by the noise"
-"""Text for an accuracy whose noise exceeds the number of records."""
+"""Text for an accuracy whose interval tells nothing."""
 OF_IMAGES = {"architecture"}
 """Fields that do not apply to a table: its generator is always dense."""
 
