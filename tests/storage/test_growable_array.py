@@ -11,7 +11,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,7 @@ from scipy.io import savemat
 from test_formats import cifar_bytes, idx_bytes, png, save_npz, write
 from test_sources import ANIMALS, parquet_bytes, tarred, zipped
 
+import dpdistill.sources.tables
 from dpdistill import distill
 from dpdistill.cli import main
 from dpdistill.methods import LDPDC
@@ -318,6 +321,13 @@ def as_table_parquet(folder: Path) -> Path:
     return folder / "t.parquet"
 
 
+def as_arrow(folder: Path) -> Path:
+    table = pa.Table.from_pandas(TEXTS, preserve_index=False)
+    with pa.OSFile(str(folder / "t.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=5)
+    return folder / "t.arrow"
+
+
 def as_query(folder: Path) -> DatabaseQuery:
     with sqlite3.connect(folder / "t.db") as connection:
         connection.execute("CREATE TABLE t (age, gain, work, ill, who)")
@@ -326,7 +336,25 @@ def as_query(folder: Path) -> DatabaseQuery:
     return DatabaseQuery(str(folder / "t.db"), "SELECT * FROM t")
 
 
-TABLES = {"frame": lambda folder: TABLE, "csv": as_csv, "parquet": as_table_parquet, "database": as_query}
+TABLES = {
+    "frame": lambda folder: TABLE,
+    "csv": as_csv,
+    "parquet": as_table_parquet,
+    "arrow": as_arrow,
+    "database": as_query,
+}
+
+
+def read_in_batches(monkeypatch, rows: int) -> None:
+    """Sets the most rows of a batch in every module of the table formats that has such a number."""
+    folder = dpdistill.sources.tables
+    modules = [import_module(f"{folder.__name__}.{found.name}") for found in iter_modules(folder.__path__)]
+    sizes = [(module, name) for module in modules for name in ("ROWS", "_ROWS") if hasattr(module, name)]
+    assert {"arrow_file", "database", "excel_file", "frame", "parquet_file"} <= {
+        module.__name__.rpartition(".")[2] for module, _ in sizes
+    }
+    for module, name in sizes:
+        monkeypatch.setattr(module, name, rows)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
@@ -336,8 +364,7 @@ def test_a_table_is_the_same_whatever_the_batches_and_the_memory(tmp_path, name,
         return load_table(TABLES[name](tmp_path), STATED, strict=False, **how)
 
     expected = read()
-    for module in ("parquet_file", "frame", "database"):
-        monkeypatch.setattr(f"dpdistill.sources.tables.{module}._ROWS", batch)
+    read_in_batches(monkeypatch, batch)
     monkeypatch.setattr(
         "dpdistill.sources.tables.csv_file._BLOCK", 30 * batch
     )  # of bytes: a row of the CSV has less than 40
@@ -360,10 +387,9 @@ def test_a_table_is_the_same_whatever_the_batches_and_the_memory(tmp_path, name,
         assert expected.units.tolist() == ([0, 0, 1, 1, 2, 2] * 4)[:23]
 
 
-@pytest.mark.parametrize("name", ["csv", "parquet", "database"])
+@pytest.mark.parametrize("name", sorted(TABLES.keys() - {"frame"}))
 def test_a_fault_is_named_by_its_row_in_the_table(tmp_path, name, monkeypatch):
-    for module in ("parquet_file", "database"):
-        monkeypatch.setattr(f"dpdistill.sources.tables.{module}._ROWS", 4)
+    read_in_batches(monkeypatch, 4)
     with pytest.raises(DataError, match="column 'gain', row 11: 'abc' is not a number"):
         load_table(TABLES[name](tmp_path), STATED, memory=100, scratch=tmp_path)
 
