@@ -12,7 +12,7 @@ FIRST = (
 )
 """Questions with the answer to yes, and the word on the way to the next question."""
 LEAVES = (
-    ("rows of a table", ("schema draft, review,", "distill --schema FILE", "(dp-merf)")),
+    ("rows of a table", ("schema draft, review,", "distill --schema FILE", "--for models | counts", "| classifier")),
     ("handwriting", ("distill --recipe", "dos-kip-mnist-eps1", "and --straighten")),
     ("grey, can be flipped", ("distill --recipe", "dos-kip-fashion-mnist-eps1")),
     ("colour photographs", ("distill --resize 32", "--recipe", "dos-kip-cifar10-eps1")),
@@ -20,7 +20,7 @@ LEAVES = (
 )
 AFTER = (
     ("partner trains networks", ("student DIR --out", "or networks from training.npz")),
-    ("partner wants a classifier", ("--method decoupled-kip", "classifier.onnx")),
+    ("partner wants a classifier", ("distill --for classifier", "classifier.onnx")),
     ("more records", ("sample DIR --n 10000", "at no further ε")),
     ("hand over", ("verify DIR", "export DIR --to kit")),
 )

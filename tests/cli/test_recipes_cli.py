@@ -5,10 +5,13 @@ import json
 import pytest
 from run_command import dpdistill, refused, succeeds
 
+import dpdistill as dp
 from dpdistill.certificate.build import write_certificate
 from dpdistill.folder.layout import CERTIFICATE
+from dpdistill.recipe.methods import PURPOSES, RECIPES, method_for
 from dpdistill.recipe.published import all_published
 from dpdistill.recipe.published.statements import named_under, stated_by
+from dpdistill.schema import DataError, Schema, TableSchema
 
 NAME = "dosser-mnist-eps1-ipc10"
 ORIGIN = f"recipe {NAME}: Zheng et al., 2025 (DOSSER), table 1, Dosser; caller changed "
@@ -155,3 +158,33 @@ def test_recipes_are_listed_in_eighty_columns(monkeypatch):
 def test_recipes_that_cannot_be_used_are_refused(argv, said, tmp_path):
     assert said in refused("distill", "digits:train", "--out", tmp_path / "out", *argv)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_set_is_for_determines_the_method(tmp_path):
+    assert (method_for(Schema), method_for(TableSchema)) == ("dos-kip", "dp-merf")
+    assert method_for(Schema, "classifier") == method_for(Schema, "kernel") == "decoupled-kip"
+    assert method_for(TableSchema, "counts") == "aim"
+    for kind, methods in PURPOSES.items():
+        assert all(RECIPES[name].private and kind in RECIPES[name].schemas for name in methods.values())
+    succeeds("distill", "digits:train", "--out", tmp_path / "out", "--for", "classifier", "--set", "steps=1")
+    assert certificate(tmp_path / "out")["recipe"]["method"] == "decoupled-kip"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--for", "counts"], "Expected --for networks, kernel, classifier for images; got 'counts'."),
+        (["--for", "kernel", "--method", "dos"], "--for determines the method: leave it out with --method"),
+        (["--for", "kernel", "--recipe", NAME], "--for determines the method: leave it out with --method and --recipe"),
+    ],
+)
+def test_another_purpose_and_two_answers_are_refused(argv, said, tmp_path):
+    assert said in refused("distill", "digits:train", "--out", tmp_path / "out", *argv)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_determines_its_method(by_name, tmp_path):
+    said = refused("distill", "--from", f"{by_name}.run", "--out", tmp_path / "out", "--for", "kernel")
+    assert "A run determines its method: leave out --for with --from." in said
+    with pytest.raises(DataError, match="leave out --for"):
+        dp.finish_again(f"{by_name}.run", dp.RecipeChoice(purpose="kernel"))

@@ -33,7 +33,7 @@ from dpdistill.programs.checks import types_of
 from dpdistill.programs.self_test import check_rows
 from dpdistill.query import ByValue, Event, LinearQuery, Release, Stage
 from dpdistill.recipe.build import from_fields, shown
-from dpdistill.recipe.methods import DEFAULTS, RECIPES
+from dpdistill.recipe.methods import PURPOSES, RECIPES, method_for
 from dpdistill.recipe.parts import implement
 from dpdistill.recipe.rules import rules_of
 from dpdistill.run import checkpoint as stores
@@ -52,7 +52,7 @@ CHUNK = 5
 def kinds_of(name, which=ALL):
     """The kinds of records that a method distils. The default is its first, and all where people are given it."""
     kinds = METHODS[name].schemas
-    default = kinds if name in DEFAULTS.values() else kinds[:1]
+    default = kinds if name in map(method_for, PURPOSES) else kinds[:1]
     return {ALL: kinds, DEFAULT: default, OTHERS: [kind for kind in kinds if kind not in default]}[which]
 
 

@@ -12,7 +12,7 @@ from contract import make_records, table_records
 import dpdistill
 from dpdistill import run
 from dpdistill.methods import DOSKIP, DPMERF, METHODS
-from dpdistill.recipe.methods import DEFAULTS, RECIPES, default_recipe
+from dpdistill.recipe.methods import RECIPES, default_recipe, method_for
 from dpdistill.recipe.parts import implement
 from dpdistill.run import driver
 
@@ -34,7 +34,7 @@ def test_records_without_a_method_take_the_default_of_their_kind(records, expect
         dpdistill.distill(records)
     assert taken == [expected]
     assert implement(default_recipe(records.schema)) == expected
-    assert DEFAULTS[type(records.schema)] == expected.name
+    assert method_for(type(records.schema)) == expected.name
 
 
 def test_the_two_tables_of_methods_are_one():

@@ -17,7 +17,7 @@ from dpdistill.api.prepare import how_paid, prepared
 from dpdistill.api.reading import read_records, table_source
 from dpdistill.api.request import Request, Terms
 from dpdistill.folder.save import audit_folder
-from dpdistill.recipe.methods import DEFAULTS, RECIPES
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.recipe.published.statements import stated_by
 from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
@@ -96,7 +96,7 @@ def has_private_form(choice: RecipeChoice, given: Any, data: Any, reading: Readi
     check_method(choice.method)
     table = reading.table or isinstance(getattr(data, "schema", None), TableSchema)
     row = {} if choice.recipe is None else stated_by(choice.recipe)
-    return RECIPES[row.get("method") or choice.method or DEFAULTS[TableSchema if table else Schema]].private
+    return RECIPES[choice.named(TableSchema if table else Schema, row)].private
 
 
 def read_as(

@@ -100,7 +100,12 @@ def audit_run(
     The audit is a run and spends its budget. Never share its synthetic set: canaries contributed to it.
 
     Args:
-        data, method, budget, reading, seed, ledger: as `distill` takes them; for single records and add-remove.
+        data: as `distill` takes it.
+        method: as `distill` takes it.
+        budget: as `distill` takes it; for single records and add-remove.
+        reading: as `distill` takes it.
+        seed: as `distill` takes it.
+        ledger: as `distill` takes it.
         canaries: number of random records, >= 100; each enters the run by a fair coin.
         leak: name of a defect to plant, "noised-again", "same-noise" or "real-start", to test that it is detected.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
@@ -153,7 +158,11 @@ def audit_shadows(
     """Distils random halves of the records many times, and attacks membership in each half by a likelihood ratio.
 
     Args:
-        data, method, budget, reading, seed: as `distill` takes them; for single records.
+        data: as `distill` takes it.
+        method: as `distill` takes it.
+        budget: as `distill` takes it; for single records.
+        reading: as `distill` takes it.
+        seed: as `distill` takes it.
         runs: number of runs, each on half of the records; at least 4.
         private: False for runs without noise; a method without a private form always runs without noise.
         out: the owner's page is written to OUT.audit; None leaves that to `save` of the result.
@@ -204,7 +213,10 @@ def audit_method(
     """Replays a run on changed records with the same releases, and compares everything that the run returns.
 
     Args:
-        data, budget, reading, seed: as `distill` takes them; for single records.
+        data: as `distill` takes it.
+        budget: as `distill` takes it; for single records.
+        reading: as `distill` takes it.
+        seed: as `distill` takes it.
         method: as `distill` takes it; or a function of records that makes a method, which is called anew for every
             replay; or "FILE.py:NAME" or "MODULE:NAME" of either.
         chosen: records to remove and replace one by one: their number, their indices, or "all".

@@ -93,7 +93,10 @@ class Scoring(Networks):
     """Options of scoring a synthetic set.
 
     Args:
-        architecture, nets, flip, seed: options of the networks, as in `Networks`.
+        architecture: as in `Networks`.
+        nets: as in `Networks`.
+        flip: as in `Networks`.
+        seed: as in `Networks`.
         no_nets: train no networks; print the scores that take seconds.
         training: plateau, quick, mixup, muon, paper or large; None for plateau, or large for more than 20,000 records.
         classifier: names of classifiers of tables, single or in lists "LDA,MLP"; "fast" for those that take seconds.

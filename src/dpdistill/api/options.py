@@ -6,10 +6,11 @@ The command line builds its options from the fields, so that both interfaces use
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from dpdistill.schema import DataError
+from dpdistill.schema import AnySchema, DataError
 
 MAX_SEED = 2**32 - 1
 IMAGE_FORMATS, TABLE_FORMATS = "IMAGE-FORMATS", "TABLE-FORMATS"
@@ -109,7 +110,9 @@ class RecipeChoice:
     """Recipe of a run, with the caller's changes.
 
     Args:
-        method: name of a method; None for the recipe's method, or the default of the kind of records.
+        method: name of a method; None for the recipe's method, or that of `purpose`.
+        purpose: what the set is for, which determines the method: "networks", "kernel" or "classifier" of images;
+            "models", "counts" or "classifier" of tables. None for networks and models.
         recipe: name of a published recipe, or a .yaml file.
         per_class: number of synthetic records per class; None for the recipe's.
         settings: texts "field=value".
@@ -118,11 +121,16 @@ class RecipeChoice:
             kernels, "drawn+efficientnet-lite0"; the same as the setting "kernel=...". None for the recipe's kernel.
 
     Raises:
-        DataError: an encoder, and a kernel among the settings.
+        DataError: an encoder, and a kernel among the settings; a purpose, and a method or a recipe.
     """
 
     PANEL: ClassVar[str] = "Recipe"
-    method: str | None = option(None, "See `dpdistill methods`; dos-kip if left out, dp-merf for tables.")
+    purpose: str | None = option(
+        None,
+        "What the set is for: networks, kernel or classifier (images); models, counts or classifier (tables).",
+        name="--for",
+    )
+    method: str | None = option(None, "See `dpdistill methods`; dos-kip if left out, dp-merf for tables, or by --for.")
     recipe: str | None = option(None, "Name of a recipe (see `dpdistill methods --recipes`), or a .yaml file.")
     per_class: int | None = option(None, "Synthetic records per class; 10 if left out.")
     settings: tuple[str, ...] = option((), "A recipe field: field=value.", name="--set", kind=list[str])
@@ -137,6 +145,8 @@ class RecipeChoice:
     )
 
     def __post_init__(self) -> None:
+        if self.purpose is not None and (self.method or self.recipe):
+            raise DataError("--for determines the method: leave it out with --method and --recipe.")
         if self.encoder is not None:
             if any(setting.startswith("kernel=") for setting in self.settings):
                 raise DataError("Expected --encoder or --set kernel=NAME, not both: name a sum, drawn+FILE.onnx.")
@@ -146,7 +156,21 @@ class RecipeChoice:
     @property
     def default(self) -> bool:
         """Returns whether the caller states neither a recipe nor a change."""
-        return not (self.method or self.recipe or self.settings)
+        return not (self.purpose or self.method or self.recipe or self.settings)
+
+    def named(self, kind: type[AnySchema], row: Mapping[str, Any]) -> str:
+        """Returns the name of the method.
+
+        Args:
+            kind: the kind of records.
+            row: what the published recipe states; empty without one.
+
+        Raises:
+            DataError: a purpose that the kind of records does not have.
+        """
+        from dpdistill.recipe.methods import method_for
+
+        return row.get("method") or self.method or method_for(kind, self.purpose)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +260,9 @@ class Machine:
         kind=str,
         expert=True,
     )
-    workers: int | None = option(None, "Number of processes that compute sums, one core each.", min=1, metavar="<int>")
+    workers: int | None = option(
+        None, "Number of processes that compute sums, one core each.", min=1, metavar="<int>", expert=True
+    )
     ray: str | None = option(
         None, "Address of a Ray cluster whose machines hold the --workers; `local` starts one.", expert=True
     )

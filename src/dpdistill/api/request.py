@@ -11,7 +11,6 @@ from dpdistill.api.checks import check_kind, check_method, check_settings
 from dpdistill.api.listener import Listener
 from dpdistill.api.options import Account, BudgetChoice, Machine, Persons, Reading, RecipeChoice
 from dpdistill.api.reading import check_source
-from dpdistill.recipe.methods import DEFAULTS
 from dpdistill.recipe.published.statements import named_under, stated_by
 from dpdistill.schema import DataError, Schema, TableSchema
 
@@ -135,7 +134,7 @@ class Terms:
         protects = _protected(request) if request.private else {}
         budget = _budget(row, request, protects) if request.private else None
         published = named_under(row, None if budget is None else (budget.epsilon, budget.delta))
-        named = row.get("method") or choice.method or DEFAULTS[TableSchema if request.table else Schema]
+        named = choice.named(TableSchema if request.table else Schema, row)
         if request.method is None:
             check_kind(named, request.table, request.private)
             check_settings(named, choice.settings, choice.per_class, choice.public)

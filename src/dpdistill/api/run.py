@@ -63,7 +63,14 @@ def plan(
     """Returns a forecast of a run's noise, time, memory and disk; nothing is paid.
 
     Args:
-        data, method, budget, reading, persons, machine, account, out: as `distill` takes them.
+        data: as `distill` takes it.
+        method: as `distill` takes it.
+        budget: as `distill` takes it.
+        reading: as `distill` takes it.
+        persons: as `distill` takes it.
+        machine: as `distill` takes it.
+        account: as `distill` takes it.
+        out: as `distill` takes it.
         records: number of records, if public; counted by default.
         private: False for a run without a guarantee.
         listener: receives notes and warnings.
@@ -186,7 +193,14 @@ def distill_without_privacy(
 
     Args:
         data: records that need no protection.
-        method, reading, machine, seed, overwrite, out, progress, listener: as `distill` takes them.
+        method: as `distill` takes it.
+        reading: as `distill` takes it.
+        machine: as `distill` takes it.
+        seed: as `distill` takes it.
+        overwrite: as `distill` takes it.
+        out: as `distill` takes it.
+        progress: as `distill` takes it.
+        listener: as `distill` takes it.
 
     Returns:
         The result, without a guarantee.
@@ -228,6 +242,8 @@ def finish_again(
     listener = listener if progress is None else Listener(progress)
     _check_title(title, out)
     choice, made = chosen_recipe(method)
+    if choice.purpose is not None:
+        raise DataError("A run determines its method: leave out --for with --from.")
     check_method(choice.method)
     if choice.public is not None:
         check_source(choice.public, table=False)

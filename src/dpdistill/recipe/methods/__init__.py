@@ -41,8 +41,25 @@ def _place(recipe: type[Recipe]) -> tuple[int, bool, str]:
 
 RECIPES: dict[str, type[Recipe]] = {recipe.name: recipe for recipe in sorted(_found(), key=_place)}
 """Recipes by the name of their method; `listed` adds the class of a caller's own method."""
-DEFAULTS: dict[type[AnySchema], str] = {Schema: "dos-kip", TableSchema: "dp-merf"}
-"""Default method for each kind of records."""
+PURPOSES: dict[type[AnySchema], dict[str, str]] = {
+    Schema: {"networks": "dos-kip", "kernel": "decoupled-kip", "classifier": "decoupled-kip"},
+    TableSchema: {"models": "dp-merf", "counts": "aim", "classifier": "table-classifier"},
+}
+"""Methods by what a set is for; the first purpose of each kind of records is the default."""
+
+
+def method_for(kind: type[AnySchema], purpose: str | None = None) -> str:
+    """Returns the name of the method for a kind of records and what the set is for; None for the default.
+
+    Raises:
+        DataError: another purpose than those of the kind; the message lists them.
+    """
+    methods = PURPOSES[kind]
+    purpose = next(iter(methods)) if purpose is None else purpose
+    if purpose not in methods:
+        records = "images" if kind is Schema else "tables"
+        raise DataError(f"Expected --for {', '.join(methods)} for {records}; got {purpose!r:.40}.")
+    return methods[purpose]
 
 
 def check_method(name: str) -> None:
@@ -57,7 +74,7 @@ def check_method(name: str) -> None:
 
 def default_recipe(schema: AnySchema) -> Recipe:
     """Returns the default recipe for a kind of records."""
-    return RECIPES[DEFAULTS[type(schema)]]()
+    return RECIPES[method_for(type(schema))]()
 
 
 @contextmanager
