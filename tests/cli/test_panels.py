@@ -40,7 +40,18 @@ def test_panels_follow_one_order():
     experts = {option for option, param in options(command).items() if isinstance(param.rich_help_panel, Expert)}
     assert experts == {
         *("--channels", "--straighten", "--labels", "--adjacency", "--class-size", "--non-private", "--public"),
-        *("--seed", "--memory", "--ray", "--share", "--quiet", "--config", "--encoder", "--title", "--sign"),
+        *(
+            "--seed",
+            "--memory",
+            "--workers",
+            "--ray",
+            "--share",
+            "--quiet",
+            "--config",
+            "--encoder",
+            "--title",
+            "--sign",
+        ),
     }
 
 
