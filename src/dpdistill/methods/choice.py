@@ -18,9 +18,12 @@ from dpdistill.features.apply import encode_slices
 from dpdistill.features.unit import unit_rows
 from dpdistill.methods.softmax import SoftmaxQuery, read
 from dpdistill.public_images.pictures import draw_pictures
+from dpdistill.query import Release
 
 COUNT = 0.2
 """First feature of every record, from which the records of a class are counted."""
+LEAD = 1.5
+"""Lead of the first candidate, in standard deviations of the noise in a difference of two counts."""
 PICTURES = 200
 """Generated images from which the mean of features is computed."""
 
@@ -136,6 +139,23 @@ def class_means(sums: np.ndarray, public: np.ndarray, sizes: Sequence[int]) -> d
     M = sums / np.maximum(sums[0] / COUNT, 1.0)
     M = M - M.mean(1, keepdims=True)
     return {"M": M, "offset": np.stack([public[part] @ M[part] for part in parts_of(sizes)])}
+
+
+def counts_with_lead(release: Release, K: int) -> np.ndarray:
+    """Returns the released numbers (K,) of rightly named records, with a lead of the first candidate.
+
+        counts_k = sqrt(K) v_k,   and counts_1 + LEAD sqrt(2 K) s
+
+    The first candidate is the default kernel. Among few records the numbers are mostly noise: another candidate is
+    chosen only if it leads by more than that. This is post-processing, and without noise there is no lead.
+
+    Args:
+        release: v (K,) with noise of standard deviation s, of RightlyNamedQuery.
+        K: number of candidates.
+    """
+    counts = release.value.reshape(-1) * math.sqrt(K)
+    counts[0] += LEAD * math.sqrt(2.0 * K) * release.stddev
+    return counts
 
 
 @lru_cache(maxsize=4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache, partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from dpdistill.methods.choice import (
     ChosenQuery,
     RightlyNamedQuery,
     class_means,
+    counts_with_lead,
     parts_of,
     public_mean,
     sizes_of,
@@ -59,7 +59,7 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
 
     With candidates a share of the budget first chooses the kernel: one release of the class sums of all candidates'
     features, and one of the number of records whose class these means name, for each candidate.
-    The gradients then use the candidate of the largest number.
+    The gradients then use the candidate of the largest number, where the first one has a lead (`counts_with_lead`).
 
     With accuracy > 0 that share of the budget releases, last, how many records of each class the classifier misses.
 
@@ -113,7 +113,7 @@ class DecoupledKIP(recipe.DecoupledKIP, Method):
             public = public_mean(self._encoder, _shape(state))
             return {**after, **class_means(release.value.reshape(state["W"].shape), public, self._sizes(state))}
         if self.candidates and state["round"] == -1:
-            return {**after, "counts": release.value.reshape(-1) * math.sqrt(len(self.candidates))}
+            return {**after, "counts": counts_with_lead(release, len(self.candidates))}
         if state["round"] < 0:
             sums = release.value.reshape(state["W"].shape)
             return {**after, "B": common_directions(sums)}

@@ -20,10 +20,10 @@ def facts(recipe: Mapping[str, Any], counts: Sequence[float] = ()) -> list[tuple
     candidates = mapping(recipe.get("fields")).get("candidates")
     if counts and isinstance(candidates, list) and len(candidates) == len(counts):
         noisy = ", ".join(f"{name} {count:.0f}" for name, count in zip(candidates, counts, strict=True))
-        how = (
-            f"{candidates[chosen(counts)]}: the largest of the released noisy numbers of rightly named records, {noisy}"
-        )
-        found.append(("Chosen kernel", words.plain(how)))
+        name = candidates[chosen(counts)]
+        how = f"{name}: the largest of the released noisy numbers of rightly named records, {noisy}."
+        lead = f"That of {candidates[0]} includes a lead, so that noise alone seldom chooses another kernel."
+        found.append(("Chosen kernel", words.plain(f"{how} {lead}")))
     return found
 
 
