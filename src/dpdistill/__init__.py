@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from dpdistill.api.evaluate import HeldOut as HeldOut
     from dpdistill.api.evaluate import Scoring as Scoring
     from dpdistill.api.evaluate import evaluate as evaluate
+    from dpdistill.api.fill import Filled as Filled
+    from dpdistill.api.fill import fill as fill
     from dpdistill.api.house import house_summary as house_summary
     from dpdistill.api.house import write_house_page as write_house_page
     from dpdistill.api.ledger import HeadCheck as HeadCheck
@@ -121,6 +123,7 @@ _PLACES = {
     "api.demo": ("Demo", "demo"),
     "api.doctor": ("doctor",),
     "api.documents": ("Exported", "export", "report"),
+    "api.fill": ("Filled", "fill"),
     "api.house": ("house_summary", "write_house_page"),
     "api.ledger": ("HeadCheck", "begin_ledger", "check_heads", "ledger_summary"),
     "api.listener": ("Listener",),
@@ -171,6 +174,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "FieldDescription",
+    "Filled",
     "HeadCheck",
     "HeldOut",
     "HeldOutImages",
@@ -223,6 +227,7 @@ __all__ = [
     "draft_schema",
     "evaluate",
     "export",
+    "fill",
     "finish_again",
     "house_summary",
     "ledger_summary",

@@ -18,7 +18,20 @@ PARTS = frozenset(
     | {"listener", "malloc", "options", "panels", "passphrase", "progress", "streams", "terminal"}
 )
 """Modules that are not commands: shared code, and parts of large commands."""
-FIRST = ("distill", "plan", "demo", "evaluate", "student", "sample", "count", "export", "report", "sign", "verify")
+FIRST = (
+    "distill",
+    "plan",
+    "demo",
+    "evaluate",
+    "student",
+    "sample",
+    "fill",
+    "count",
+    "export",
+    "report",
+    "sign",
+    "verify",
+)
 FIRST += ("methods", "account")
 """Commands in the order of use; other commands follow by name, then groups of commands."""
 
