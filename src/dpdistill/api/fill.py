@@ -104,7 +104,7 @@ def fill(
         raise DataError(f"Expected the columns of {folder} in {schema}; it states others.")
     wide = _all_may_be_missing(stated.schema)
     read = load_table(rows, TableFile(wide, True, stated.csv, stated.ignored))
-    donors = _donors(folder, distilled, seed)
+    donors = _donors(folder, distilled, facts, seed)
     X, y, broken = _filled(read.X, donors, facts, seed, listener)
     cells = int(np.isnan(read.X).sum())
     found = Filled(X=X, y=y, schema=facts, cells=cells, broken=broken, donors=len(donors), path=path)
@@ -139,13 +139,12 @@ def _class_of_value(schema: TableSchema) -> np.ndarray:
     return np.repeat(np.arange(len(schema.classes)), [len(group) for group in schema.label_values])
 
 
-def _donors(folder: str | os.PathLike, distilled: Distilled, seed: int) -> np.ndarray:
+def _donors(folder: str | os.PathLike, distilled: Distilled, schema: TableSchema, seed: int) -> np.ndarray:
     """Returns raw synthetic rows, the class index as last column if there is a label."""
     from dpdistill.api.pictures import generate
     from dpdistill.folder.layout import GENERATOR
     from dpdistill.schema.condition import rows_of
 
-    schema = distilled.schema
     has_generator = (Path(folder) / GENERATOR).is_file()
     X, y = generate(folder, DONORS, distilled, seed) if has_generator else (distilled.X, distilled.y)
     rows = rows_of(schema.from_unit(X), y)
