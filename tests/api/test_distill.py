@@ -41,6 +41,18 @@ def test_records_are_read_already(reading):
         dp.distill(records, METHOD, dp.Budget(1.0), reading=reading)
 
 
+def test_records_that_are_read_already_take_a_published_recipe(tmp_path):
+    """A recipe, a ledger or a plan once refused them as a source of no known format."""
+    records = dp.Records.from_arrays(X, Y, classes=3)
+    dp.begin_ledger(tmp_path / "l.ledger", 3.0)
+    choice = dp.RecipeChoice(method="ldpdc", settings=("per_class=1", "sampling_prob=1"))
+    result = dp.distill(records, choice, dp.Budget(1.0), ledger=tmp_path / "l.ledger", run_dir=tmp_path / "run")
+    assert result.epsilon == pytest.approx(1.0)
+    assert dp.ledger_summary(tmp_path / "l.ledger").spent == pytest.approx(1.0, rel=1e-3)
+    planned = dp.plan(records, "decoupled-kip-mnist-eps1-ipc10")
+    assert planned.records == 40
+
+
 @pytest.mark.parametrize("kind", [str, Path])
 def test_private_images_are_no_public_ones(source, kind):
     choice = dp.RecipeChoice(method="dos", public=str(source))

@@ -19,7 +19,7 @@ from run_command import dpdistill, refused, succeeds
 from dpdistill import __version__, begin_ledger
 from dpdistill.api import checks
 from dpdistill.api import run as runs
-from dpdistill.api.prepare import FOR_PHOTOGRAPHS
+from dpdistill.api.prepare import CHOSEN_KERNEL
 from dpdistill.api.reading import check_source
 from dpdistill.api.recipes import build
 from dpdistill.cli import app, listener, progress, terminal
@@ -356,28 +356,39 @@ def test_a_file_of_options_that_cannot_be_used(tmp_path, monkeypatch, text, expe
 # Before anything is paid
 
 
-def test_who_states_no_method_for_colour_images_is_told_of_the_recipe_for_photographs(tmp_path, monkeypatch):
+def test_two_releases_choose_the_kernel_of_colour_images_without_a_stated_recipe(tmp_path, monkeypatch):
     X = np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3)).astype(np.uint8)
     for name, images in (("colour", X), ("grey", X[..., 0])):
         np.savez(tmp_path / f"{name}.npz", X=images, y=np.arange(40) % 2)
-    assert published(re.search(r"--recipe (\S+) ", FOR_PHOTOGRAPHS)[1]).fields["kernel"] == KERNELS["drawn"]
+    assert published(re.search(r"--recipe (dos\S+) ", CHOSEN_KERNEL)[1]).fields["kernel"] == KERNELS["drawn"]
+    succeeds("budget", "new", tmp_path / "l.ledger", "--cap", 3)
+    found = []
 
-    def stop(*_):
+    def stop(request, terms, method, *_):
+        found.append(method)
         raise DataError("Expected no more.")
 
     said: list[str] = []
     monkeypatch.setattr(listener, "note", said.append)
     monkeypatch.setattr(runs, "state_outlook", stop)
-    for options, told in (
-        (["colour"], 1),
-        (["colour", "--method", "dos-kip"], 0),
-        (["colour", "--set", "taught=2"], 0),
-        (["grey"], 0),
+    two = ("scatternet-white", "drawn")
+    for options, candidates in (
+        (["colour"], two),
+        (["colour", "--per-class", 3], two),
+        (["colour", "--ledger", tmp_path / "l.ledger"], two),
+        (["colour", "--method", "dos-kip"], ()),
+        (["colour", "--for", "networks"], ()),
+        (["colour", "--set", "taught=2"], ()),
+        (["grey"], ()),
     ):
-        command = ("plan", tmp_path / f"{options[0]}.npz", "--classes", 2, "--out", tmp_path / "x", *options[1:])
-        assert "Expected no more." in refused(*command)
-        assert said.count(FOR_PHOTOGRAPHS) == told
-        said.clear()
+        command = (tmp_path / f"{options[0]}.npz", "--classes", 2, "--out", tmp_path / "x", *options[1:])
+        for name in ("plan", "distill"):
+            assert "Expected no more." in refused(name, *command)
+            assert (found[-1].candidates, found[-1].name) == (candidates, "dos-kip")
+            assert found[-1].per_class == (3 if "--per-class" in options else 10)
+            assert said.count(CHOSEN_KERNEL) == bool(candidates)
+            said.clear()
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_plan_pays_nothing_and_tells_what_would_be_heard(tmp_path):

@@ -1,13 +1,16 @@
 """Pages of the documentation: links lead to files and headings that are there, included files are included, and no page
 says to install what no index has."""
 
+import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("docs/notebooks/*.ipynb"))
 
 
 def anchors(page: Path) -> set[str]:
@@ -18,7 +21,7 @@ def anchors(page: Path) -> set[str]:
     return {name for name in named if name.isascii() and "--" not in name}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S))
     missing = []
@@ -48,3 +51,17 @@ def test_nobody_is_told_to_install_what_is_not_published():
         if page.name != "CHANGELOG.md" and re.search(r"pip install '?dpdistill\b", page.read_text())
     ]
     assert named == []
+
+
+def test_links_of_notebooks_lead_to_pages_of_the_site():
+    assert len(NOTEBOOKS) > 2
+    spec = importlib.util.spec_from_file_location("notebook_links", ROOT / "docs" / "notebook_links.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    html = '<a href="../glossary.md#epsilon">e</a> <a href="../tutorials/images.md">i</a> <a href="https://x.md">x</a>'
+    expected = (
+        '<a href="../../glossary/#epsilon">e</a> <a href="../../tutorials/images/">i</a> <a href="https://x.md">x</a>'
+    )
+    for name, shown in (("notebooks/digits.ipynb", expected), ("limits.md", html)):
+        page = SimpleNamespace(file=SimpleNamespace(src_uri=name))
+        assert hook.on_page_content(html, page=page) == shown

@@ -51,7 +51,7 @@ def prepare(
     terms = Terms.of(request)
     if out is not None:
         audit_folder(out)
-    method, records = prepared(request, terms, how_paid(request, terms, None), listener)
+    method, records, _ = prepared(request, terms, how_paid(request, terms, None), listener)
     return Ready(terms.method, method, terms.budget, records)
 
 

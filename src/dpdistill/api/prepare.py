@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from dpdistill.run.forecast import Outlook
     from dpdistill.storage.records import Records
 
-FOR_PHOTOGRAPHS = (
-    "For photographs --recipe dos-kip-cifar10-eps1 is more accurate than the default, and takes longer; "
-    "`dpdistill plan` says how long."
+FOR_COLOUR = "auto"
+"""Default recipe of colour images: two releases choose the kernel."""
+CHOSEN_KERNEL = (
+    "Colour images: two releases choose the kernel, as --recipe auto does. --method dos-kip keeps the kernel of grey "
+    "images; for photographs --recipe dos-kip-cifar10-eps1 is more accurate, and takes longer."
 )
-"""Advice for colour images without a stated method."""
+"""Note on the default recipe of colour images."""
 
 
 def chosen_recipe(method: Method | RecipeChoice | str | None) -> tuple[RecipeChoice, Method | None]:
@@ -58,10 +61,14 @@ def how_paid(request: Request, terms: Terms, path: Path | None) -> dict[str, Any
     return {**kept, "named": terms.published, "run_dir": run_dir}
 
 
-def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Listener) -> tuple[Method, Records]:
-    """Returns the method and the records; refuses a wrong recipe or ledger before a record is read.
+def prepared(
+    request: Request, terms: Terms, paid: dict[str, Any], listener: Listener
+) -> tuple[Method, Records, dict[str, Any]]:
+    """Returns the method, the records and the arguments for the payment.
 
-    Wrong records are refused before JAX is imported, unless a recipe or a ledger must be checked first.
+    A wrong recipe or ledger is refused before a record is read. Wrong records are refused before JAX is imported,
+    unless a recipe or a ledger must be checked first. The default recipe of images follows from the number of channels,
+    which is a public fact.
     """
     choice, reading = request.choice, request.reading
     unit = None if terms.budget is None else terms.budget.unit
@@ -81,14 +88,13 @@ def prepared(request: Request, terms: Terms, paid: dict[str, Any], listener: Lis
     images = read_public_images(choice.public, reading.resize, reading.channels, reading.straighten, listener)
     method = _checked_recipe(request, terms, images, paid)
     records = read() if records is None else records
-    if (
-        request.method is None
-        and choice.default
-        and isinstance(records.schema, Schema)
-        and records.schema.shape[-1] == 3
-    ):
-        listener.note(FOR_PHOTOGRAPHS)
-    return method, records
+    if request.by_channels and isinstance(records.schema, Schema) and records.schema.shape[-1] == 3:
+        listener.note(CHOSEN_KERNEL)
+        request = replace(request, choice=replace(choice, recipe=FOR_COLOUR))
+        terms = Terms.of(request)
+        paid = {**paid, "named": terms.published}
+        method = _checked_recipe(request, terms, images, paid)
+    return method, records, paid
 
 
 def _checked_recipe(request: Request, terms: Terms, images: Any, paid: dict[str, Any]) -> Method:

@@ -32,7 +32,10 @@ def check_source(data: Any, table: bool, sql: str | None = None) -> None:
     """
     from dpdistill.sources.load import part_named, recognise
     from dpdistill.storage.files import is_address, require_file
+    from dpdistill.storage.records import Records
 
+    if isinstance(data, Records):
+        return
     if not table:
         recognise(part_named(data, "train")[0])
     elif isinstance(data, str | os.PathLike) and sql is None and not is_address(str(data)):

@@ -61,6 +61,11 @@ class Request:
         return self.reading.table or isinstance(schema, TableSchema)
 
     @property
+    def by_channels(self) -> bool:
+        """Returns whether the recipe is the default of images, which depends on their channels."""
+        return self.method is None and self.choice.default and not self.table and self.private
+
+    @property
     def own_budget(self) -> dict[str, Any]:
         """Returns the stated fields of the budget by name."""
         return self.budget.stated if isinstance(self.budget, BudgetChoice) else vars(self.budget)

@@ -89,11 +89,15 @@ def plan(
     path = None if out is None else _output(request)[0]
     terms.caution(listener)
     check_source(request.data, reading.table, reading.sql)
-    if terms.budget is not None:
+    if terms.budget is not None and not request.by_channels:
         from dpdistill.accounting.schedule import calibrate
 
         listener.scheduled(calibrate(promised_plan(request, terms), terms.budget))
-    method, held = prepared(request, terms, how_paid(request, terms, path), listener)
+    method, held, _ = prepared(request, terms, how_paid(request, terms, path), listener)
+    if terms.budget is not None and request.by_channels:
+        from dpdistill.accounting.schedule import calibrate
+
+        listener.scheduled(calibrate(method.plan(), terms.budget))
     class_size = account.class_size
     if class_size is None and records is not None:
         class_size = max(1, records // len(held.schema.classes))
@@ -285,7 +289,7 @@ def _run(request: Request, listener: Listener, title: str | None) -> Result:
         from dpdistill.run import payment
 
         payment.expect(payment.Payment(terms.budget, paid["run_dir"], ledger_name(request.account.ledger)))
-    method, records = prepared(request, terms, paid, listener)
+    method, records, paid = prepared(request, terms, paid, listener)
     if terms.budget is not None:
         from dpdistill.accounting.schedule import calibrate
 

@@ -22,7 +22,7 @@ from dpdistill.query import Release
 
 COUNT = 0.2
 """First feature of every record, from which the records of a class are counted."""
-LEAD = 1.5
+LEAD = 1.0
 """Lead of the first candidate, in standard deviations of the noise in a difference of two counts."""
 PICTURES = 200
 """Generated images from which the mean of features is computed."""

@@ -22,7 +22,7 @@ def facts(recipe: Mapping[str, Any], counts: Sequence[float] = ()) -> list[tuple
         noisy = ", ".join(f"{name} {count:.0f}" for name, count in zip(candidates, counts, strict=True))
         name = candidates[chosen(counts)]
         how = f"{name}: the largest of the released noisy numbers of rightly named records, {noisy}."
-        lead = f"That of {candidates[0]} includes a lead, so that noise alone seldom chooses another kernel."
+        lead = f"That of {candidates[0]} includes a lead of the size of the noise."
         found.append(("Chosen kernel", words.plain(f"{how} {lead}")))
     return found
 
