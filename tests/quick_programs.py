@@ -91,16 +91,19 @@ def share_contexts():
 
     JAX makes one for each program: 5 of the 20 ms that a program of one operation takes, and a megabyte for as long as
     JAX keeps the program. Contexts are renewed, since a context keeps the types and constants of all its programs.
+    What is compiled while another program is lowered has a context of its own: else it would become part of that one.
     """
     try:
         from jax._src.interpreters import mlir
 
-        new_context = mlir.make_ir_context
+        new_context, entered = mlir.make_ir_context, mlir.ir.Context
     except (ImportError, AttributeError):
         return False
     shared = threading.local()
 
     def context():
+        if entered.current is not None:
+            return new_context()
         shared.uses = getattr(shared, "uses", -1) + 1
         if shared.uses % PROGRAMS_OF_A_CONTEXT == 0:
             shared.context = new_context()

@@ -94,6 +94,8 @@ def test_programs_of_a_thread_share_a_context_for_a_while():
     assert all(context is first for context in found[:-1])
     assert found[-1] is not first
     assert all(context is not first for context in contexts(2))
+    with found[0] as outer:
+        assert lowered(0).compiler_ir().context is not outer, "A program is lowered into one that is being lowered."
     texts = {lowered(7).as_text() for _ in range(3)}
     assert len(texts) == 1, "What was lowered before changes a program."
 
