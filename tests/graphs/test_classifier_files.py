@@ -37,7 +37,10 @@ from dpdistill.schema import DataError, Schema
 from dpdistill.verification import _is_model
 
 FEATURES = [name for name, kernel in KERNELS.items() if isinstance(kernel, FeatureKernel)]
-SLOW = {"perceptual", "scatternet-normalised", "scatternet-gamma", "scatternet-mirrored", "scatternet-position"}
+SLOW = {
+    *("perceptual", "scatternet-normalised", "scatternet-gamma", "scatternet-mirrored", "scatternet-position"),
+    "scatternet-silhouettes",
+}
 SCHEMA = Schema((16, 16, 1), (0.0, 255.0), ("a", "b", "c"))
 
 
