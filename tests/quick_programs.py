@@ -27,6 +27,7 @@ TOUCH_RECORDS = {f"jit_{name}" for name, program in vars(clipping).items() if ha
 """Programs whose bits decide a guarantee: always compiled as users have them."""
 NOW = {"quickly": True}
 KEPT_DAYS = 30
+PROGRAMS_OF_A_CONTEXT = 100
 
 
 def takes(name, value):
@@ -85,6 +86,33 @@ def share_programs():
     return True
 
 
+def share_contexts():
+    """Lets programs of a thread share an MLIR context; returns False where JAX's name has moved.
+
+    JAX makes one for each program: 5 of the 20 ms that a program of one operation takes, and a megabyte for as long as
+    JAX keeps the program. Contexts are renewed, since a context keeps the types and constants of all its programs.
+    What is compiled while another program is lowered has a context of its own: else it would become part of that one.
+    """
+    try:
+        from jax._src.interpreters import mlir
+
+        new_context, entered = mlir.make_ir_context, mlir.ir.Context
+    except (ImportError, AttributeError):
+        return False
+    shared = threading.local()
+
+    def context():
+        if entered.current is not None:
+            return new_context()
+        shared.uses = getattr(shared, "uses", -1) + 1
+        if shared.uses % PROGRAMS_OF_A_CONTEXT == 0:
+            shared.context = new_context()
+        return shared.context
+
+    mlir.make_ir_context = context
+    return True
+
+
 def cache_folder(shared):
     """Returns the folder of compiled programs: one a processor and XLA_FLAGS, and one a worker unless shared."""
     flags = re.sub(r"\W+", "-", os.environ.get("XLA_FLAGS", "")).strip("-") or "default"
@@ -103,6 +131,7 @@ def forget_old_programs(folder):
 QUICKLY = compile_quickly()
 """Options that programs are compiled with."""
 SHARED = share_programs()
+SHARED_CONTEXTS = share_contexts()
 COMPILED = cache_folder(SHARED)
 if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
     forget_old_programs(COMPILED)

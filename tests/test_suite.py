@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,6 +76,28 @@ def test_a_program_is_kept_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
     (program,) = tmp_path.glob("jit_a_test_of_the_suite-*")
     assert re.fullmatch(r"jit_a_test_of_the_suite-[0-9a-f]{64}-cache", program.name)
     assert (program.read_bytes(), False) in moved
+
+
+@ON_TESTED_VERSIONS
+def test_programs_of_a_thread_share_a_context_for_a_while():
+    def lowered(k):
+        return jax.jit(lambda x: 2.0 * x + k).lower(1.0)
+
+    def contexts(count):
+        return [lowered(k).compiler_ir().context for k in range(count)]
+
+    assert quick_programs.SHARED_CONTEXTS
+    count = quick_programs.PROGRAMS_OF_A_CONTEXT
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(contexts, count + 1).result()
+    first = found[0]
+    assert all(context is first for context in found[:-1])
+    assert found[-1] is not first
+    assert all(context is not first for context in contexts(2))
+    with found[0] as outer:
+        assert lowered(0).compiler_ir().context is not outer, "A program is lowered into one that is being lowered."
+    texts = {lowered(7).as_text() for _ in range(3)}
+    assert len(texts) == 1, "What was lowered before changes a program."
 
 
 def test_workers_share_one_folder_of_each_processor_and_flags(monkeypatch):

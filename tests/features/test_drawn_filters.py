@@ -144,14 +144,16 @@ class TestFeatures:
     @pytest.mark.parametrize("shape", [(8, 8), (14, 10), (9, 7)], ids=str)
     def test_products_of_parts_are_those_of_all_patches(self, filters, shape):
         h = images(2, *shape, len(filters.sign))
-        p = np.asarray(drawn_filters.windows(jnp.asarray(h), 3), np.float64)
+        p = np.asarray(jax.jit(drawn_filters.windows, static_argnums=1)(h, 3), np.float64)
         W = filters.second.T.astype(np.float32)
-        even, odd = (
-            np.asarray(drawn_filters.product_of_rows(x, part))
-            for x, part in zip(
-                drawn_filters.columns(jnp.asarray(h), filters.sign), drawn_filters.halves(filters), strict=True
-            )
-        )
+
+        @jax.jit
+        def products(h):
+            columns = drawn_filters.columns(h, filters.sign)
+            return [drawn_filters.product_of_rows(*each) for each in zip(columns, halves, strict=True)]
+
+        halves = drawn_filters.halves(filters)
+        even, odd = map(np.asarray, products(h))
         np.testing.assert_allclose(even + odd, p @ W.T, atol=2e-5)
         np.testing.assert_allclose(even - odd, p @ drawn_filters.mirrored(W, 3, filters.sign).T, atol=2e-5)
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from contract import table_records, tiny
-from contract.private.linear import check_error_bound, coefficients_of, exact
+from contract.private.linear import check_error_bound, coefficients_of, contributions, exact
 
 from dpdistill import Column, TableSchema, run
 from dpdistill.accounting.schedule import Budget
@@ -62,11 +62,7 @@ class TestQuery:
     def test_a_row_has_weights_of_length_below_one_in_one_cell_of_each_table(self):
         method, data = AIM(bins=4), records(5)
         query, params = method.ask(method.init(None, SCHEMA))
-        X = SCHEMA.to_unit(data.X).astype(np.float64)
-        import jax
-
-        with jax.enable_x64(True):
-            each = np.stack([np.asarray(query.contribution(params, x, y)) for x, y in zip(X, data.y, strict=True)])
+        each = contributions(query, params, SCHEMA.to_unit(data.X), data.y)
         np.testing.assert_allclose(np.linalg.norm(each, axis=1), BELOW, rtol=1e-12)
         assert ((each > 0).sum(1) == 5).all()
         np.testing.assert_allclose(each.sum(0), plain_release(method, method.init(None, SCHEMA), data), atol=1e-12)
@@ -75,8 +71,6 @@ class TestQuery:
         """Shapes, groups and attributes from nowhere: the norm is still at most that of the weights."""
         layout = Layout.of(SCHEMA, 4, 3)
         rng = np.random.default_rng(3)
-        import jax
-
         for _ in range(20):
             params = {
                 "maps": rng.integers(-5, 40, (6, 31)).astype(np.int32),
@@ -84,9 +78,7 @@ class TestQuery:
                 "shapes": rng.integers(-2, 5, (7, 3)).astype(np.int32),
                 "weights": np.full(7, 7**-0.5),
             }
-            query, x = layout.query(100, 7), SCHEMA.to_unit(records(1).X)[0]
-            with jax.enable_x64(True):
-                u = np.asarray(query.contribution(params, x.astype(np.float64), np.int64(1)))
+            (u,) = contributions(layout.query(100, 7), params, SCHEMA.to_unit(records(1).X), [1])
             assert np.linalg.norm(u) <= 1 + 1e-12
 
     @pytest.mark.parametrize("shape", [(2048, 2048, 1024), (50, 2, 2), (1 << 20, 1 << 20, 1 << 20)])
@@ -112,15 +104,9 @@ class TestQuery:
         tables = list(itertools.combinations(range(5), 2))
         maps = tuple(np.arange(size) for size in layout.sizes)
         params = layout.params(maps, tables, 1.7 * weights_of([1] * len(tables)), 12)
-        query, X = layout.query(2000, 12), SCHEMA.to_unit(data.X)
-        import jax
-
-        coefficients = coefficients_of(query, params, X.astype(np.float64), data.y)
-        with jax.enable_x64(True):
-            shares = [
-                exact(np.asarray(query.contribution(params, x, y)))
-                for x, y in zip(X.astype(np.float64), data.y, strict=True)
-            ]
+        query, X = layout.query(2000, 12), SCHEMA.to_unit(data.X).astype(np.float64)
+        coefficients = coefficients_of(query, params, X, data.y)
+        shares = [exact(u) for u in contributions(query, params, X, data.y)]
         assert check_error_bound(query, params, coefficients, shares) < 1
 
 

@@ -261,7 +261,9 @@ def test_a_table_is_learned(method, least):
         assert np.corrcoef(made[:, 0], made[:, 2])[0, 1] < -least
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(
+    "name", few(MADE, *(name for name in MADE if name not in ("dp-ntk of convolutions", "dp-ntk of two layers")))
+)
 @pytest.mark.parametrize("kind", few(SCHEMAS, "mixed"))
 def test_a_result_is_in_bounds_whatever_the_records(name, kind):
     schema, records = SCHEMAS[kind], table_records(30, schema=SCHEMAS[kind])

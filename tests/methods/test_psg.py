@@ -134,6 +134,7 @@ def test_a_release_pulls_as_much_whatever_its_length():
     assert np.abs(one - state["images"].X).max() > 0.01
 
 
+@pytest.mark.slow
 def test_a_network_learns_from_what_was_made_without_noise():
     records, test = toy_records(240), toy_records(300, 9)
     method = PSG(per_class=2, networks=4, outer=2, batches=5, inner=10, sampling_prob=0.3, width=8, learning_rate=0.1)

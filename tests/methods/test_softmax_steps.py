@@ -1,13 +1,16 @@
 """Steps of a classifier: bounded by the noise that they add to each weight."""
 
+import jax
 import numpy as np
 import pytest
+from contract import SCHEMA, tiny
 
 import dpdistill as dp
 from dpdistill import run
 from dpdistill.methods import softmax
 from dpdistill.methods.softmax import NOISE, bounded, step
 from dpdistill.private.noise import SeededEntropy
+from dpdistill.query import Event, Release
 
 
 def noisy(features: int, classes: int, stddev: float, signal: float = 0.0) -> np.ndarray:
@@ -30,6 +33,22 @@ def test_steps_are_the_stated_ones_where_features_are_many_signal_is_large_or_no
     assert bounded(14.0, noisy(324, 10, 5.0), 0.0) == 14.0
 
 
+def test_the_classifier_takes_bounded_steps(monkeypatch):
+    method = tiny("decoupled-kip")
+    state = method.init(jax.random.key(0), SCHEMA)
+    G = np.random.default_rng(0).standard_normal(state["W"].shape)
+
+    def moved():
+        return method.tell(state, Release(0, G, 1.0, Event(1.0)))["W"] - state["W"]
+
+    found = moved()
+    monkeypatch.setattr(softmax, "NOISE", np.inf)
+    stated = moved()
+    assert np.linalg.norm(found) < 0.5 * np.linalg.norm(stated)
+    np.testing.assert_allclose(found / np.linalg.norm(found), stated / np.linalg.norm(stated), atol=1e-12)
+
+
+@pytest.mark.slow
 def test_the_bound_gains_on_eight_by_eight_digits(monkeypatch):
     """Means of two fixed draws of the noise: 90 percent with the bound, 83 without."""
     train, test = dp.load("digits:train"), dp.load("digits:test")

@@ -143,6 +143,18 @@ def test_without_cells_images_of_a_class_are_all_between_its_kinds():
     assert (X.max(1) - X.min(1)).max() < 0.3
 
 
+def test_fewer_images_than_cells_have_targets_of_the_whole_class():
+    state = SPLIT.init(KEY, SCHEMA)
+    signals = np.random.default_rng(0).uniform(50, 90, state["signals"].shape)
+    state, one = {**state, "signals": signals}, dataclasses.replace(SPLIT, per_class=1)
+    assert (one._followed, SPLIT._followed) == (1, 2)
+    (counts, targets), (each, _) = (SPLIT._targets(state, parts) for parts in (1, 2))
+    np.testing.assert_allclose(counts[:, 0], each.sum(1), rtol=1e-12)
+    sums = signals.reshape(*signals.shape[:2], 2, -1).sum(2)
+    np.testing.assert_allclose(targets[:, :, 0], sums[..., 1:] / counts, rtol=1e-12)
+
+
+@pytest.mark.slow
 def test_fewer_images_than_cells_follow_the_whole_class():
     records, _ = two_kinds(600)
     state = released(SPLIT, records)

@@ -33,6 +33,9 @@ STEPS = 12
 """Roundings on the way of a pixel: its place, the weights of four neighbours, their sum, the changes of colour."""
 DRAWS = jax.jit(jax.vmap(draw_augmentation, (0, None)), static_argnums=1)
 APPLY = jax.jit(apply_augmentation)
+EXPAND = jax.jit(partition_expand, static_argnums=1)
+MOSAIC = jax.jit(mosaic, static_argnums=1)
+RESIZE = jax.jit(lambda X, shape: jax.image.resize(X, shape, "bilinear"), static_argnums=1)
 EACH = jax.jit(augment_each, static_argnums=2)
 GRADIENT = jax.jit(jax.grad(lambda x, draw: jnp.sum(apply_augmentation(draw, x) ** 2)))
 
@@ -165,9 +168,9 @@ def test_each_image_has_a_draw_of_its_own():
 class TestPartitionExpand:
     def test_tiles_in_order_each_upsampled(self):
         X = np.stack([image(8, 12, 2, seed) for seed in (1, 2)])
-        found = np.asarray(partition_expand(X, 2))
+        found = np.asarray(EXPAND(X, 2))
         expected = [
-            jax.image.resize(X[n, 4 * i : 4 * i + 4, 6 * j : 6 * j + 6], (8, 12, 2), "bilinear")
+            RESIZE(X[n, 4 * i : 4 * i + 4, 6 * j : 6 * j + 6], (8, 12, 2))
             for n in range(2)
             for i in range(2)
             for j in range(2)
@@ -178,16 +181,16 @@ class TestPartitionExpand:
         X = np.array([[0.0, 1.0], [2.0, 3.0]], np.float32).reshape(1, 2, 2, 1)
         X = np.kron(X[0, :, :, 0], np.ones((2, 2), np.float32))[None, :, :, None]
         X[0, 0, 0, 0] = 4.0
-        found = np.asarray(partition_expand(X, 2))[:, :, :, 0]
+        found = np.asarray(EXPAND(X, 2))[:, :, :, 0]
         for tile, constant in zip(found[1:], (1.0, 2.0, 3.0), strict=True):
             assert_close_float32(tile, np.full((4, 4), constant), STEPS)
         assert_close_float32(found[0, 0], [4.0, 3.0, 1.0, 0.0], STEPS)
 
     def test_three_by_three(self):
         X = image(9, 9)[None]
-        found = np.asarray(partition_expand(X, 3))
+        found = np.asarray(EXPAND(X, 3))
         assert found.shape == (9, 9, 9, 1)
-        assert_close_float32(found[5], jax.image.resize(X[0, 3:6, 6:9], (9, 9, 1), "bilinear"), STEPS)
+        assert_close_float32(found[5], RESIZE(X[0, 3:6, 6:9], (9, 9, 1)), STEPS)
 
     def test_one_part_is_the_image(self):
         X = image()[None]
@@ -195,9 +198,9 @@ class TestPartitionExpand:
 
     def test_tiles_of_a_side_that_does_not_divide_differ_by_a_pixel(self):
         X = image(8, 10)[None]
-        found = np.asarray(partition_expand(X, 3))
+        found = np.asarray(EXPAND(X, 3))
         tiles = [X[0, r, c] for r in map(slice, (0, 2, 5), (2, 5, 8)) for c in map(slice, (0, 3, 6), (3, 6, 10))]
-        expected = [jax.image.resize(tile, (8, 10, 1), "bilinear") for tile in tiles]
+        expected = [RESIZE(tile, (8, 10, 1)) for tile in tiles]
         assert_close_float32(found, np.stack(expected), STEPS)
 
     def test_more_tiles_than_pixels_are_refused(self):
@@ -208,11 +211,11 @@ class TestPartitionExpand:
 class TestMosaic:
     def test_every_tile_is_the_image_made_smaller(self):
         X = image(8, 9)[None]
-        found = np.asarray(mosaic(np.repeat(X[:, None], 4, 1), 2))
+        found = np.asarray(MOSAIC(np.repeat(X[:, None], 4, 1), 2))
         assert found.shape == X.shape
         for rows, h in ((slice(0, 4), 4), (slice(4, 8), 4)):
             for columns, w in ((slice(0, 4), 4), (slice(4, 9), 5)):
-                small = jax.image.resize(X, (1, h, w, X.shape[3]), "bilinear")
+                small = RESIZE(X, (1, h, w, X.shape[3]))
                 assert_close_float32(found[:, rows, columns], small, STEPS)
 
     def test_one_tile_is_the_image(self):
@@ -221,13 +224,13 @@ class TestMosaic:
 
     def test_tiles_may_differ_and_follow_one_another_as_they_are_cut(self):
         X = np.stack([np.full((8, 9, 3), value, np.float32) for value in range(8)])
-        found = mosaic(jnp.asarray(X).reshape(2, 4, 8, 9, 3), 2)
+        found = MOSAIC(jnp.asarray(X).reshape(2, 4, 8, 9, 3), 2)
         assert found.shape == (2, 8, 9, 3)
-        assert_close_float32(partition_expand(found, 2), X, 2 * STEPS)
+        assert_close_float32(EXPAND(found, 2), X, 2 * STEPS)
 
     def test_of_a_smooth_image_the_tiles_show_it_again(self):
         rows, columns = np.meshgrid(np.linspace(-1, 1, 28), np.linspace(-1, 1, 28), indexing="ij")
         X = np.stack([rows, columns * rows, columns], 2)[None].astype(np.float32)
-        tiles = np.asarray(partition_expand(mosaic(np.repeat(X[:, None], 4, 1), 2), 2))
+        tiles = np.asarray(EXPAND(MOSAIC(np.repeat(X[:, None], 4, 1), 2), 2))
         assert np.abs(tiles - X).max() < 0.12
         assert np.abs(tiles - X).mean() < 0.01

@@ -149,6 +149,7 @@ def test_programs_are_compiled_and_tested_once():
     assert often.releasing == pytest.approx(10 * once.releasing, rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", few([(64, 64, 3), (224, 224, 3), (224, 100, 1)], (64, 64, 3)))
 def test_large_images_take_more_by_their_pixels(shape):
     method = METHODS["decoupled-kip"](rounds=3, steps=10, kernel=SCATTER)
