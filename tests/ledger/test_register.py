@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import subprocess
@@ -15,7 +16,7 @@ from dpdistill.accounting.schedule import Budget, Schedule, calibrate
 from dpdistill.errors import LedgerError
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.house import is_ledger, summarise
-from dpdistill.ledger.register import read_registers
+from dpdistill.ledger.register import read_registers, registers_of
 from dpdistill.query import Stage
 
 NONCES = ("one", "two")
@@ -147,3 +148,34 @@ def test_of_processes_that_pay_at_once_only_as_many_pay_as_fit(house):
     (register,) = summarise(house).registers
     assert register.spent is not None
     assert 1.4 < register.spent < 1.5
+
+
+def test_a_ledger_behind_a_link_is_refused_not_paid_without_its_register(house):
+    (house / "far").mkdir()
+    (house / "visits").rename(house / "far" / "visits")
+    (house / "visits").symlink_to(house / "far" / "visits")
+    for name in ("scans", "visits"):
+        for use in (
+            lambda: pay(house / name, "a", full(2.0)),  # noqa: B023
+            lambda: DatasetLedger(house / name).check(full(2.0)),  # noqa: B023
+        ):
+            with pytest.raises(LedgerError, match=r"got 'visits'|Expected the ledger itself next to registers.toml"):
+                use()
+    assert DatasetLedger(house / "far" / "visits").summary().runs == ()
+
+
+def test_the_lock_is_that_of_the_present_file_after_a_wait(house, monkeypatch):
+    file, locked, lock = house / "registers.toml", [], fcntl.flock
+
+    def replaced_during_the_first_wait(handle, kind):
+        lock(handle, kind)
+        locked.append(handle)
+        if len(locked) == 1:
+            (house / "new").write_text(STATED.format(cap=0.5))
+            os.replace(house / "new", file)
+
+    monkeypatch.setattr(fcntl, "flock", replaced_during_the_first_wait)
+    with registers_of(house / "scans", lock=True) as (register,):
+        assert os.path.samestat(os.fstat(locked[-1]), file.stat())
+        assert register.cap == 0.5
+    assert len(locked) == 2

@@ -2,6 +2,8 @@
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from contract import table_records, tiny
@@ -15,7 +17,7 @@ from dpdistill.methods.marginal_choice import chosen, counts_of, errors_of, exce
 from dpdistill.methods.marginal_tables import BELOW, Layout, coarse_groups, fine_groups, weights_of
 from dpdistill.private.noise import SeededEntropy
 from dpdistill.query import Event, Release
-from dpdistill.schema.bins import bins_of, codes_of
+from dpdistill.schema.bins import bins_of, codes_of, edges_of
 from dpdistill.schema.counts import LEVEL, Counts, ReleasedCounts
 from dpdistill.storage.records import Records
 
@@ -241,6 +243,24 @@ def noise_free(method, data):
     return state
 
 
+@pytest.mark.parametrize(
+    ("bins", "high", "scale"), [(200, 1000, "linear"), (200, 3000, "linear"), (96, 960, "linear"), (256, 4000, "log")]
+)
+def test_whole_numbers_on_an_edge_are_counted_in_the_bin_that_edges_state(bins, high, scale):
+    schema = TableSchema((Column("a", "integer", (0.0, float(high)), scale=scale),), "y", ("p", "q"))
+    values, layout = np.arange(high + 1.0)[:, None], Layout.of(schema, bins, 6)
+    first, last = edges_of(layout.bins[0], schema.columns[0])
+    U, params = schema.to_unit(values), layout.params((np.arange(bins), np.arange(2)), [(0,)], np.array([1.0]), 1)
+    with jax.enable_x64(True):
+        query = layout.query(bins, 1)
+        cells, _ = jax.vmap(query.coefficients, (None, 0, 0))(
+            jax.tree.map(jnp.asarray, params), U, np.zeros(len(U), np.int32)
+        )
+    for codes in (np.asarray(cells)[:, 0], codes_of(U, layout.bins)[:, 0]):
+        inside = (np.ceil(first[codes]) <= values[:, 0]) & (values[:, 0] <= last[codes])
+        assert values[~inside].tolist() == []
+
+
 def test_without_noise_the_rows_have_the_pairs_of_the_records():
     method, data = AIM(rounds=2, tables=6, samples=4000, iterations=400, bins=8), records()
     state = noise_free(method, data)
@@ -281,9 +301,11 @@ def test_counts_come_back_from_their_arrays():
         ("maps", lambda a: a[:, :-1]),
         ("maps", lambda a: a + 1000),
         ("maps", lambda a: a - 1),
+        ("maps", lambda a: a.astype(float)),
         ("tables", lambda a: a[:, :2]),
         ("tables", lambda a: np.where(a == 0, 99, a)),
         ("counts", lambda a: a[:-1]),
+        ("counts", lambda a: a + 0j),
         ("counts", lambda a: np.full_like(a, np.nan)),
         ("stddev", lambda a: -a),
         ("stddev", lambda a: a[:-1]),

@@ -19,10 +19,13 @@ from dpdistill.folder.save import read_distilled, write_distilled
 from dpdistill.ledger.run import RunLedger
 from dpdistill.methods.released_accuracy import CLIP, WEIGHTS, AccuracyQuery, accuracy_table
 from dpdistill.methods.softmax import read
+from dpdistill.private.grid import make_grid
 from dpdistill.publish.export.card import describe
 from dpdistill.publish.export.publisher import Publisher
 from dpdistill.publish.report import render_report
 from dpdistill.publish.report.folder import read_folder
+from dpdistill.publish.report.recipe import WEIGHTED
+from dpdistill.publish.report.recipe import accuracy as accuracy_in_words
 from dpdistill.recipe.methods.decoupled_kip import DecoupledKIP
 from dpdistill.recipe.methods.dos_kip import DOSKIP
 from dpdistill.recipe.released_accuracy import accuracy_of
@@ -60,6 +63,27 @@ def test_no_record_is_longer_than_one_and_none_is_clipped(classes):
             assert np.count_nonzero(u[:-1].any(1)) == 1
     assert lengths == {0.5, 1.0}
     assert CLIP == query.clip_norm > 1.0 + 1e-7
+
+
+@pytest.mark.parametrize("sigma", [0.1, 4.0, 30.0, 1000.0, 1e5])
+def test_the_margin_of_the_grid_cuts_no_record(sigma):
+    for classes in (2, 10, 1000):
+        assert make_grid(CLIP, sigma, 2 * (classes + 1), 1000).float_clip >= 1.0 + 1e-6
+
+
+def test_no_accuracy_is_stated_for_persons_whose_rows_count_less(tmp_path):
+    """Two missed rows of a person have the length 2 and are halved; two rows that are not missed count fully."""
+    records = toy_records(60)
+    persons = Records(records.X, records.y, records.schema, units=np.arange(60) // 2)
+    made = run.distill(
+        persons, tiny("decoupled-kip", rounds=2, steps=1, accuracy=0.3), Budget(60.0, unit="patient", rows_per_unit=2)
+    )
+    made.save(tmp_path / "set")
+    assert made.distilled.accuracy is not None
+    assert made.accuracy is None
+    (stated,) = accuracy_in_words(read_folder(tmp_path / "set"))
+    assert stated == ("all records", WEIGHTED)
+    assert verify(tmp_path / "set").passed
 
 
 @pytest.mark.parametrize(("N", "missed"), [(60_000, 1_500), (2_000, 250), (2_000, 900), (500, 30), (300, 0)])

@@ -102,7 +102,8 @@ def _register(name: str, stated: Any, folder: Path) -> Register:
     if not isinstance(ledgers, list) or not ledgers or not all(isinstance(each, str) for each in ledgers):
         raise LedgerError(f"Expected a list of file names as ledgers {where}.")
     for each in ledgers:
-        if Path(each).name != each or not (folder / each).is_file() or ledgers.count(each) > 1:
+        path = folder / each
+        if path.name != each or not path.is_file() or path.is_symlink() or ledgers.count(each) > 1:
             raise LedgerError(f"Expected each of the ledgers once, as files of that folder, {where}; got {each!r:.80}.")
     return Register(name, float(cap), delta, tuple(ledgers), folder)
 
@@ -116,20 +117,29 @@ def registers_of(file: Path, lock: bool = False) -> Iterator[tuple[Register, ...
         lock: wait for other payments in the registers of that folder, and keep new ones waiting.
 
     Raises:
-        LedgerError: as `read_registers`, or a system without file locks.
+        LedgerError: as `read_registers`, a system without file locks, or a link to a ledger next to registers.toml.
     """
     folder = file.resolve().parent
-    handle = None
-    if lock and os.path.lexists(folder / REGISTERS):
-        if fcntl is None:
-            raise LedgerError(NO_LOCKS)
-        try:
-            handle = os.open(folder / REGISTERS, os.O_RDONLY)
-        except OSError as error:
-            raise LedgerError(f"{folder / REGISTERS} cannot be read: {error.strerror}.") from None
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    if file.is_symlink() and os.path.lexists(file.absolute().parent / REGISTERS):
+        raise LedgerError(f"Expected the ledger itself next to {REGISTERS}; {file} is a link: move the ledger there.")
+    handle = _locked(folder / REGISTERS) if lock and os.path.lexists(folder / REGISTERS) else None
     try:
         yield tuple(each for each in read_registers(folder) if file.resolve().name in each.ledgers)
     finally:
         if handle is not None:
             os.close(handle)
+
+
+def _locked(file: Path) -> int:
+    """Returns a locked handle of registers.toml: of the present file, also if it was replaced during the wait."""
+    if fcntl is None:
+        raise LedgerError(NO_LOCKS)
+    while True:
+        try:
+            handle = os.open(file, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(handle), os.stat(file)):
+                return handle
+        except OSError as error:
+            raise LedgerError(f"{file} cannot be read: {error.strerror}.") from None
+        os.close(handle)

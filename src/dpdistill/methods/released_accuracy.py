@@ -19,8 +19,8 @@ WEIGHTS = 0.5**1.5, 0.375**0.5
 The error rate q of N records then has the noise variance (q^2 / 0.125 + 1 / 0.375) / N^2 relative to the round's.
 Errors instead of successes, with three times the precision of records, suit rates below one half.
 """
-CLIP = 1.0 + 2.0**-20
-"""Clip norm: slightly above the norm of every contribution, so that rounding cuts none."""
+CLIP = 1.0 + 2.0**-9
+"""Clip norm: above the norm of every contribution by the margin of the grid (`private.grid`), which so cuts none."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AccuracyQuery:
 
     Guarantee:
         A record has at most the numbers a and b twice, and 2 (a^2 + b^2) = 1, so that the norm is at most 1. Rows of
-        one unit together are clipped to the norm of one record.
+        one unit together are clipped to the norm of one record, errors more than others: no accuracy is stated then.
     Source: ours.
     """
 

@@ -58,7 +58,8 @@ class CountsQuery:
 
     def coefficients(self, params: Any, x: Array, y: Array) -> tuple[Array, Array]:
         """Returns the row's cell in each table, (M,), int32, and 1, or NaN for a row that is not finite."""
-        codes = jnp.stack([*(_code(one, x) for one in self.bins), y.astype(jnp.int32), jnp.zeros((), jnp.int32)])
+        wide = x.astype(params["weights"].dtype)  # float64 in a run: single precision would move values over an edge
+        codes = jnp.stack([*(_code(one, wide) for one in self.bins), y.astype(jnp.int32), jnp.zeros((), jnp.int32)])
         attributes, shapes = params["attributes"], params["shapes"]
         groups = jnp.clip(params["maps"][attributes, codes[attributes]], 0, jnp.maximum(shapes - 1, 0))
         shapes = jnp.maximum(shapes, 0)
@@ -83,6 +84,6 @@ def _code(one: ColumnBins, x: Array) -> Array:
     if one.kind == "categories":
         return x[one.start : one.start + one.cells].argmax().astype(jnp.int32)
     share = (x[one.start] + 1.0) / 2.0
-    at = jnp.rint(share * (one.size - 1)) if one.kind == "values" else jnp.floor(share * one.size + EDGE)
+    at = jnp.rint(share * (one.size - 1)) if one.kind == "values" else jnp.floor((share + EDGE) * one.size)
     code = jnp.clip(jnp.nan_to_num(at), 0, one.size - 1).astype(jnp.int32)
     return jnp.where(x[one.start + 1] > 0.5, one.size, code) if one.missing else code

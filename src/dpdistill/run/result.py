@@ -94,10 +94,12 @@ class Result:
     def accuracy(self) -> Accuracy | None:
         """Returns the released accuracy of the classifier on the private records, in percent, which epsilon covers.
 
-        None if the recipe releases none (`accuracy` of the method), or if its noise hides it.
+        None if the recipe releases none (`accuracy` of the method), if its noise hides it, or for persons with several
+        records: the records that the classifier misses count less than the others, since they are clipped more.
         """
-        table = self.distilled.accuracy
-        return None if table is None else accuracy_of(table[-1])
+        table, schedule = self.distilled.accuracy, self.schedule
+        weighted = schedule is not None and schedule.budget.rows_per_unit != 1
+        return None if table is None or weighted else accuracy_of(table[-1])
 
     def teacher(self, X: np.ndarray) -> np.ndarray:
         """Returns the released classifier's scores for any records, from which other models can learn.

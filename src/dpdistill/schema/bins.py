@@ -11,8 +11,10 @@ from dpdistill.schema.table import Column, TableSchema, from_share, to_share
 
 VALUES = 128
 """Most values of a whole number that have a bin each."""
-EDGE = 1e-6
-"""A value on the edge of two bins belongs to the upper one, though single precision may have put it below the edge."""
+EDGE = 2.0**-25
+"""Part of a number's range: single precision puts a value at most half of it below its place. So a value on the edge of
+two bins belongs to the upper one.
+"""
 
 
 class ColumnBins(NamedTuple):
@@ -67,7 +69,7 @@ def codes_of(X: np.ndarray, bins: tuple[ColumnBins, ...]) -> np.ndarray:
             codes[:, k] = X[:, one.start : one.start + one.cells].argmax(1)
             continue
         share = (X[:, one.start].astype(np.float64) + 1.0) / 2.0
-        at = np.rint(share * (one.size - 1)) if one.kind == "values" else np.floor(share * one.size + EDGE)
+        at = np.rint(share * (one.size - 1)) if one.kind == "values" else np.floor((share + EDGE) * one.size)
         codes[:, k] = np.clip(at, 0, one.size - 1)
         if one.missing:
             codes[X[:, one.start + 1] > 0.5, k] = one.size
@@ -109,6 +111,8 @@ def edges_of(one: ColumnBins, column: Column) -> np.ndarray:
     """Returns the least and the largest value of each interval of a number, (2, size); bins share no whole number."""
     low, high = column.bounds or (0.0, 0.0)
     edges = from_share(np.arange(one.size + 1) / one.size, low, high, column.scale == "log")
+    if column.is_whole:  # 105.00000000000001 is the edge 105
+        edges = np.where(np.isclose(edges, np.rint(edges), rtol=1e-12, atol=1e-9), np.rint(edges), edges)
     last = edges[1:].copy()
     if column.is_whole:  # an edge belongs to the upper bin
         last[:-1] = np.ceil(last[:-1]) - 1.0

@@ -181,6 +181,8 @@ class ReleasedCounts:
         maps, tables = np.array(arrays["maps"]), np.array(arrays["tables"])
         counts, stddev = np.array(arrays["counts"]), np.array(arrays["stddev"])
         wide = tables.ndim == 2 and tables.shape[1] == 1 + DIMENSIONS and len(tables) == len(stddev)
+        if maps.dtype.kind not in "iu" or {counts.dtype.kind, stddev.dtype.kind} != {"f"}:
+            raise ValueError
         if maps.shape[1:] != (len(sizes), max(sizes)) or not wide or counts.ndim != 1 or stddev.ndim != 1:
             raise ValueError
         if not np.isfinite(counts).all() or not (stddev >= 0).all() or not np.isfinite(stddev).all() or maps.min() < 0:

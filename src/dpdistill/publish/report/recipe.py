@@ -31,11 +31,16 @@ def accuracy(folder: Folder) -> list[tuple[str, str]]:
     """Returns the released accuracy of all records and of each class in words; empty without one."""
     if folder.accuracy is None:
         return []
+    budget = mapping(mapping(folder.certificate.get("schedule")).get("budget"))
+    if budget.get("rows_per_unit", 1) != 1:
+        return [("all records", WEIGHTED)]
     *classes, together = (accuracy_of(row) for row in folder.accuracy)
     named = zip(folder.schema.classes, classes, strict=True)
     return [(name, str(found or HIDDEN)) for name, found in (("all records", together), *named)]
 
 
+WEIGHTED = "not stated: of a person with several records, those that the classifier misses count less than the others"
+"""Text for the accuracy of a run that protects persons with several records."""
 HIDDEN = "hidden by the noise"
 """Text for an accuracy whose interval tells nothing."""
 OF_IMAGES = {"architecture"}
