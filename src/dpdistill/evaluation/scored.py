@@ -35,7 +35,7 @@ class Scored:
         name: key in scores.json.
         value: value in scores.json; accuracies in percent.
         text: printed line.
-        score: the accuracy of every net, both distances, or of a table: the scores of every classifier, errors of counts.
+        score: the accuracy of every net, both distances, or of a table: scores of every classifier, errors of counts.
     """
 
     kind: Kind
