@@ -131,6 +131,18 @@ class Method(Recipe, ABC):
     def tell(self, state: State, release: Release) -> State:
         """Returns the state after a release."""
 
+    def example(self, state: State, value: np.ndarray, stddev: float, records: float) -> np.ndarray:
+        """Returns an example of the next release, for a forecast of time and memory; no run uses it.
+
+        Args:
+            state: the state before the release.
+            value: normal random numbers of the release's shape: the example, unless the work of later rounds depends on
+                what is released.
+            stddev: standard deviation of the noise.
+            records: number of records.
+        """
+        return value
+
     def finish_bytes(self, schema: Any) -> int:
         """Returns a lower bound of the memory that `finish` needs besides the synthetic records and their kernel
         matrix.

@@ -176,7 +176,9 @@ class TestCommands:
         }
         found = dp.evaluate("shared", "held-out.csv", **asked)
         assert found.scores == said["scores"]
-        assert found.table.to_json() == found.scores
+        counts = found.scores["errors of counts"]
+        assert {**found.table.to_json(), "errors of counts": counts} == found.scores
+        assert 0.0 < counts["2 columns"]["mean total variation"] < 1.0
         assert [each.name for each in found.table.classifiers] == ["decision tree", "LDA"]
         few, all_rows = found.real
         assert few.name == f"{found.table.training_rows} random real rows"

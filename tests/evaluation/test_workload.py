@@ -3,11 +3,13 @@
 import math
 
 import numpy as np
+import pytest
 
 from dpdistill import Column, TableSchema
 from dpdistill.audits.marginals import compare_marginals
-from dpdistill.evaluation.workload import ALL_CELLS, MOST_CELLS, WorkloadCounts, workload
+from dpdistill.evaluation.workload import ALL_CELLS, MOST_CELLS, WorkloadCounts, score_counts, workload
 from dpdistill.method import Distilled
+from dpdistill.schema import DataError
 from dpdistill.storage.records import Records
 
 LETTERS = TableSchema(
@@ -53,3 +55,35 @@ def test_a_comparison_has_them():
     found = compare_marginals(made, Records(X, y, LETTERS)).workload
     assert [round(error.mean, 6) for error in found] == [round(2 / 3 - 1 / 2, 6)] * 3
     assert math.isclose(found[2].score, 1000 * (1 - 1 / 6))
+
+
+def test_scores_are_those_of_the_audit_and_leave_out_bad_rows():
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [0.0, np.nan], [0.0, 0.0]])
+    y = np.array([0, 1, 1, 0, -1])
+    made = Distilled(LETTERS.to_unit(X[:2]), y[:2].astype(np.int32), LETTERS)
+    found = score_counts(made, Records(X, y, LETTERS))
+    assert found.errors == compare_marginals(made, Records(X, y, LETTERS)).workload
+    assert found.listed.splitlines() == [
+        "Counts of 1 column: mean total variation 0.167, largest 0.167, of 3 tables.",
+        "Counts of 2 columns: mean total variation 0.167, largest 0.167, of 3 tables.",
+        "Counts of 3 columns: mean total variation 0.167, largest 0.167, of 1 tables.",
+        "k-marginal score of 3 columns (1,000 is the best): 833.",
+    ]
+    stated = found.to_json()
+    assert stated["2 columns"] == {
+        "mean total variation": 0.1667, "largest": 0.1667, "columns of the largest": ["b", "c"], "tables": 3
+    }  # fmt: skip
+    assert stated["k-marginal score"] == 833.3
+    with pytest.raises(DataError, match="at least one test row without bad values"):
+        score_counts(made, Records(X[3:], y[3:], LETTERS))
+    other = TableSchema(LETTERS.columns[:1], "c", ("no", "yes"))
+    with pytest.raises(DataError, match="same columns as the synthetic table"):
+        score_counts(made, Records(X[:, :1], y, other))
+
+
+def test_one_column_has_no_triples():
+    one = TableSchema(LETTERS.columns[:1], "c", ("no", "yes"))
+    X, y = np.array([[0.0], [1.0]]), np.array([0, 1])
+    found = score_counts(Distilled(one.to_unit(X), y.astype(np.int32), one), Records(X, y, one))
+    assert [(error.k, error.mean) for error in found.errors] == [(1, 0.0), (2, 0.0)]
+    assert found.listed.endswith("k-marginal score of 2 columns (1,000 is the best): 1000.")

@@ -261,6 +261,18 @@ def test_whole_numbers_on_an_edge_are_counted_in_the_bin_that_edges_state(bins, 
         assert values[~inside].tolist() == []
 
 
+def test_examples_of_a_forecast_have_the_records_and_fill_the_rounds():
+    method = AIM(rounds=1, tables=3, bins=8)
+    state = method.init(None, SCHEMA)
+    for t in range(2):
+        query, params = method.ask(state)
+        value = method.example(state, np.zeros(query.cells), 1e-3, 500.0)
+        used = params["shapes"].prod(1) > 0
+        assert value.sum() == pytest.approx(500.0 * params["weights"][used].sum())
+        state = method.tell(state, Release(t, value, 1e-3, Event(1.0)))
+    assert (state["tables"][0, :, 0] >= 0).all()
+
+
 def test_without_noise_the_rows_have_the_pairs_of_the_records():
     method, data = AIM(rounds=2, tables=6, samples=4000, iterations=400, bins=8), records()
     state = noise_free(method, data)

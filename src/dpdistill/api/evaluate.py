@@ -67,6 +67,8 @@ OF_TABLES = frozenset({"schema", "sql", "reference_sql"})
 OF_BOTH = frozenset({"seed", "classifier", "lenient", "reference"})
 """Options by the kind of records that they apply to."""
 Folder = str | os.PathLike
+COUNTS = "errors of counts"
+"""Name of the errors of a table's counts in scores.json."""
 TAUGHT = " accuracy, taught by "
 """Part of the names of student scores, which `evaluate` keeps when it writes scores.json again."""
 
@@ -178,8 +180,8 @@ def evaluate(
 ) -> Evaluation:
     """Trains models on a synthetic set and scores them on held-out records.
 
-    Images: the released classifier and kernel ridge regression, then networks. Tables: twelve classifiers; without a
-    label, distances of columns and pairs from the test rows, and a detector of synthetic rows.
+    Images: the released classifier and kernel ridge regression, then networks. Tables: errors of counts, then twelve
+    classifiers; without a label, distances of columns and pairs from the test rows, and a detector of synthetic rows.
 
     Args:
         folder: folder of the set, as `distill` writes it.
@@ -233,6 +235,7 @@ def _table(
     table_file = _schema_of_rows(folder, held_out.schema, distilled.schema)
     from dpdistill.evaluation.classifiers import chosen
     from dpdistill.evaluation.scored import Scored
+    from dpdistill.evaluation.workload import score_counts
 
     labelled, strict = table_file.schema.label is not None, not held_out.lenient
     if not labelled and (scoring.classifier or reference.reference is not None):
@@ -245,13 +248,19 @@ def _table(
     if reference.reference is not None:
         real = _rows(reference.reference, reference.reference_sql, table_file, strict)
     how = (names, scoring.seed, listener)
+    counts = score_counts(distilled, records)
+    listener.line(counts.listed)
     scores = table_scores(distilled, records, *how)
-    found = (Scored("table", "table", scores.to_json(), scores.listed, scores),)
+    found = (
+        Scored("table", "table", scores.to_json(), scores.listed, scores),
+        Scored("table", COUNTS, counts.to_json(), counts.listed, counts),
+    )
+    all_scores = {**scores.to_json(), COUNTS: counts.to_json()}
     if real is None:
-        return Evaluation(scores.to_json(), found)
+        return Evaluation(all_scores, found)
     note_left_out(real, "real", listener)
     of_real = tuple(real_table_scores(distilled, real, records, *how))
-    return Evaluation(scores.to_json(), found, of_real, nearness(distilled, real, records, listener))
+    return Evaluation(all_scores, found, of_real, nearness(distilled, real, records, listener))
 
 
 def _unlabelled(distilled: Distilled, records: Records, seed: int, listener: Listener) -> Evaluation:

@@ -40,7 +40,6 @@ def audit_set(
         say(f"Warning: {found.repeated:,} of the {sizes[1]:,} non-members are equal to a member.")
     if found.marginals is not None:
         for one in found.marginals.workload:
-            say(f"Counts of {one.k} column{'s' * (one.k > 1)}: mean total variation {one.mean:.3f}, largest "
-                f"{one.largest:.3f}, of {one.tables:,} tables.")  # fmt: skip
+            say(one.text)
     say_rates(found.membership)
     say_page(found, folder)

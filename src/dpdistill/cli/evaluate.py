@@ -32,8 +32,8 @@ def evaluate(
 ) -> None:
     """Train models on the synthetic records and score them on a test set.
 
-    Images: the released classifier and kernel ridge regression in seconds, then networks. Tables: twelve
-    classifiers; without a label, distances from the test rows.
+    Images: the released classifier and kernel ridge regression in seconds, then networks. Tables: errors
+    of counts, then twelve classifiers; without a label, distances from the test rows.
     """
     found = dp.evaluate(
         folder, test, held_out=held_out, scoring=scoring, regression=regression, reference=reference,

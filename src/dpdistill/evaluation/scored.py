@@ -11,6 +11,7 @@ from dpdistill.evaluation.distances import Distances
 from dpdistill.evaluation.score import Score
 from dpdistill.evaluation.table_scores import TableScores
 from dpdistill.evaluation.unlabelled import Resemblance
+from dpdistill.evaluation.workload import WorkloadErrors
 from dpdistill.method import Progress, no_progress
 from dpdistill.networks.network import Network
 
@@ -34,14 +35,14 @@ class Scored:
         name: key in scores.json.
         value: value in scores.json; accuracies in percent.
         text: printed line.
-        score: the accuracy of every net, both distances, or the scores of every classifier of a table.
+        score: the accuracy of every net, both distances, or of a table: scores of every classifier, errors of counts.
     """
 
     kind: Kind
     name: str
     value: Any
     text: str
-    score: Score | Distances | TableScores | Resemblance = field(repr=False)
+    score: Score | Distances | TableScores | Resemblance | WorkloadErrors = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpdistill.evaluation.bins import bin_indices, bin_names
-from dpdistill.evaluation.workload import WorkloadCounts
+from dpdistill.evaluation.workload import WorkloadCounts, rows_of
 from dpdistill.method import Distilled
-from dpdistill.schema import DataError, TableSchema
 from dpdistill.storage.records import Records
 
 MOST_ROWS = 10_000
@@ -79,16 +78,7 @@ def score_unlabelled(distilled: Distilled, test: Records, seed: int = 0) -> Rese
     Raises:
         DataError: other columns, or no rows.
     """
-    schema = distilled.schema
-    if not isinstance(schema, TableSchema) or getattr(test.schema, "columns", None) != schema.columns:
-        raise DataError(
-            f"Expected test rows with the same columns as the synthetic table ({schema}); got {test.schema}."
-        )
-    real = schema.to_unit(np.asarray(test.X)[np.asarray(test.y) >= 0])
-    real = real[np.isfinite(real).all(1)]
-    made = schema.to_unit(schema.from_unit(distilled.X))
-    if not len(real):
-        raise DataError("Expected at least one test row without bad values; got none.")
+    schema, (made, _), (real, _) = rows_of(distilled, test)
     sizes = [len(bin_names(column)) for column in schema.columns]
     counted = [WorkloadCounts(sizes, most_columns=2) for _ in (made, real)]
     for counts, U in zip(counted, (made, real), strict=True):

@@ -16,6 +16,7 @@ from dpdistill.methods.marginal_tables import (
     CELLS,
     Layout,
     coarse_groups,
+    counted,
     fine_groups,
     read,
     weights_of,
@@ -28,6 +29,8 @@ from dpdistill.schema.counts import DIMENSIONS, Counts, Maps, ReleasedCounts, sh
 
 CHOICE_ITERATIONS = 300
 """Steps of mirror descent on a model that only chooses marginals."""
+EXAMPLE_ROWS, ALIKE = 20_000, 0.7
+"""Made-up rows of a forecast, and how often a value is that of all columns' common cause."""
 CHOICE_ROWS = 50_000
 """Rows of a model that are compared with the coarse tables."""
 
@@ -93,6 +96,16 @@ class AIM(recipe.AIM, Method):
             filled[t - 2] = value
             state = {**state, "chosen": filled}
         return self._choose(state, t - 1) if t - 1 < self.rounds else state
+
+    def example(self, state: Any, value: np.ndarray, stddev: float, records: float) -> np.ndarray:
+        """Returns the sum of made-up rows whose columns depend on each other, with noise: most tables are chosen."""
+        query, params = self.ask(state)
+        rng, sizes = np.random.default_rng(3), self._view(state).layout.sizes
+        shared = rng.random((EXAMPLE_ROWS, 1))
+        place = np.where(rng.random((EXAMPLE_ROWS, len(sizes))) < ALIKE, shared, rng.random((EXAMPLE_ROWS, len(sizes))))
+        codes = np.column_stack([np.floor(np.square(place) * sizes).astype(np.int64), np.zeros(EXAMPLE_ROWS, np.int64)])
+        counts = counted(params, codes, query.cells) * (records / EXAMPLE_ROWS)
+        return counts + stddev * value
 
     def _choose(self, state: Any, r: int) -> Any:
         """Returns the state with the tables of round r of chosen marginals."""

@@ -143,6 +143,24 @@ def read(value: np.ndarray, stddev: float, maps: Maps, tables: Any, weights: np.
     return found
 
 
+def counted(params: dict[str, Any], codes: np.ndarray, cells: int) -> np.ndarray:
+    """Returns the weighted counts of rows that the query of these parameters asks for, (cells,), without noise.
+
+    Args:
+        params: of `Layout.params`.
+        codes: bins of the columns, class and constant of each row, (n, columns + 2).
+        cells: numbers of the sum.
+    """
+    found, start = np.zeros(cells), 0
+    for attributes, shape, weight in zip(params["attributes"], params["shapes"], params["weights"], strict=True):
+        if size := int(shape.prod()):
+            groups = tuple(params["maps"][a][codes[:, a]] for a in attributes)
+            place = np.ravel_multi_index(groups, tuple(shape))
+            found[start : start + size] = weight * np.bincount(place, minlength=size)
+            start += size
+    return found
+
+
 def fine_groups(counts: np.ndarray, stddev: float, most: int, ordered: bool, missing: bool) -> np.ndarray:
     """Returns the group of each bin: groups exceed the noise, as far as the counts allow it; at most `most` groups.
 

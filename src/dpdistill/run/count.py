@@ -62,15 +62,24 @@ class Count:
     ) -> None:
         self.method, self.small, self.schema, self.whole = method, small, schema, whole
         self.dry, self.compute = dry, compute
-        self.private, self.rows = schedule is not None, 1 if schedule is None else schedule.budget.rows_per_unit
+        self.schedule, self.private = schedule, schedule is not None
+        self.rows = 1 if schedule is None else schedule.budget.rows_per_unit
         self.units = records / self.rows
         self.starting = self.encoding = self.releasing = NOTHING
         self.released: list[tuple[int, int]] = []
         self.features: dict[tuple[ByValue, int], int] = {}
         self.rounds, self.tracing = 0, 0.0
+        self.whole_stages = True
 
     def stage(self, stage: Stage, query: Query, params: Params, state: Any) -> Any:
-        """Adds the work of a stage; returns the state after those of its rounds that were counted."""
+        """Adds the work of a stage; returns the state after those of its rounds that were counted.
+
+        Args:
+            stage: the stage.
+            query: its query.
+            params: parameters of its first round.
+            state: after the earlier stages if all of their rounds were counted (`whole_stages`), else any of the round.
+        """
         size = self.compute.units_of(query, self.whole, stage.sampling_prob, self.rows)
         linear = isinstance(query, LinearQuery)
         places = size * self.rows
@@ -148,9 +157,12 @@ class Count:
     def _told(self, stage: Stage, state: Any, value: np.ndarray) -> Any:
         """Adds what is asked and learned in the rounds of a stage; returns the state after the last one counted."""
 
+        sigma = 1.0 if self.schedule is None else self.schedule.event(self.rounds).noise_multiplier
+
         def told(method: Method, state: Any, t: int) -> Any:
-            method.ask(state)
-            return method.tell(state, Release(t, value, 1.0, None))
+            query, _ = method.ask(state)
+            stddev = sigma * query.clip_norm
+            return method.tell(state, Release(t, method.example(state, value, stddev, self.units), stddev, None))
 
         later, began = [], time.process_time()
         for i in range(min(stage.rounds, ROUNDS)):
@@ -164,6 +176,7 @@ class Count:
                 later.append(work)
             if later and time.process_time() - began > LONG:
                 break
+        self.whole_stages &= 1 + len(later) == stage.rounds
         for work in later:
             self._add(work, (stage.rounds - 1) / len(later))
         if later:

@@ -217,7 +217,8 @@ def capacity(method: Method, schema: AnySchema, records: int, schedule: Schedule
         held = _bytes(method.init(key, counted))
         state = first
         for stage, (query, params) in zip(method.plan(), asked, strict=True):
-            state = count.stage(stage, query, params, small.at_round(first, count.rounds))
+            state = state if count.whole_stages else small.at_round(first, count.rounds)
+            state = count.stage(stage, query, params, state)
         made, finishing = count.finish(state)
         kept = 2 * held + _set_bytes(made)
 
