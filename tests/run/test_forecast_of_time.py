@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from chosen_tests import few
+import contract
 from contract import SCATTER, make_records, table_records, tiny
 
 from dpdistill import run
@@ -95,7 +96,7 @@ def scheduled(method, **budget):
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_an_estimate(name):
     method, images = tiny(name), Schema in METHODS[name].schemas
-    records = load("digits:train") if images else table_records(400)
+    records = load("digits:train") if images else table_records(400, schema=contract.fitting(name, contract.TABLE))
     schedule = scheduled(method) if method.private else None
     found = capacity(method, records.schema, len(records), schedule)
     parts = (found.compiling, found.encoding, found.releasing, found.finishing)

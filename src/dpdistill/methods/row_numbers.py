@@ -6,8 +6,8 @@ import numpy as np
 
 from dpdistill.features.table_rows import RowIndicators
 from dpdistill.methods.generator_arrays import pieces_of
-from dpdistill.methods.row_labels import encoded
-from dpdistill.schema import TableSchema
+from dpdistill.methods.row_labels import encoded, labelled
+from dpdistill.schema import AnySchema, TableSchema
 from dpdistill.schema.points import knots_of
 
 
@@ -33,6 +33,23 @@ def predicted(points: np.ndarray, schema: TableSchema, X: np.ndarray) -> np.ndar
     found = encoded(indicators, X).astype(np.float64) @ points
     found[:, 0] = np.clip(found[:, 0], -1.0, 1.0)
     return found
+
+
+def completed(
+    points: np.ndarray | None, schema: AnySchema, X: np.ndarray, y: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns generated records with the labels, or the numbers, that a released classifier or regression draws.
+
+    Args:
+        points: released classifier (D, classes) or regression (D, 2) of a table, or None.
+        schema: public facts.
+        X: encoded records, (n, ...).
+        y: classes of the generator, (n,); those of images stay.
+        seed: public seed of the labels.
+    """
+    if points is not None and isinstance(schema, TableSchema) and schema.target is not None:
+        return drawn_numbers(points, schema, X, seed)
+    return X, labelled(points, schema, X, y, seed)
 
 
 def drawn_numbers(points: np.ndarray, schema: TableSchema, X: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -78,11 +78,11 @@ class TableRegression(recipe.TableRegression, Method):
     def finish(self, state: Any, schema: TableSchema, progress: Progress = no_progress) -> Distilled:
         generator = replace(self.generator, samples=self.samples, steps=self.steps, sample_seed=self.sample_seed)
         made = generator.finish(state["rows"], schema, progress)
-        points = self.regression(state, schema)
+        points = self.classifier(state, schema)
         X, y = drawn_numbers(points, schema, made.X, self.sample_seed)
         return replace(made, X=X, y=y, classifier=points)
 
-    def regression(self, state: Any, schema: TableSchema) -> np.ndarray:
+    def classifier(self, state: Any, schema: TableSchema) -> np.ndarray:
         """Returns points (D, 2), float32: mean of the scaled number, and standard deviation of the residuals.
 
         The points of the standard deviation are 0 but for the intercept.

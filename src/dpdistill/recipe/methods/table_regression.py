@@ -17,7 +17,7 @@ class TableRegression(Recipe):
     """A released ridge regression of a number in a table, and generated rows whose number it draws."""
 
     share: float = release_field(0.8, "share of the budget for the regression; the rest is for the rows", gt=0, lt=1)
-    knots: int = release_field(4, "knots of a number, at equal distances between its bounds", ge=2, le=100)
+    knots: int = release_field(3, "knots of a number, at equal distances between its bounds", ge=2, le=100)
     groups: int = release_field(16, "most groups of a column's categories, dealt by a public seed", ge=2, le=1000)
     weight: float = release_field(0.7, "length of the number to predict compared with the features", gt=0, le=100)
     ridge: float = finish_field(0.3, "ridge, in multiples of the norm of the noise of the second moments", gt=0, le=100)
