@@ -277,9 +277,7 @@ def test_rows_that_cannot_be_read_contribute_nothing():
 @pytest.mark.parametrize("name", ["dp-merf", "aim"])
 def test_generators_make_numbers_in_the_bins_of_their_classes(name):
     settings = {"dp-merf": {"steps": 30, "samples": 500}, "aim": {"samples": 500, "rounds": 1, "iterations": 50}}
-    made = run.distill(
-        records(2000), tiny(name, **settings[name]), Budget(5.0), entropy=SeededEntropy(1)
-    ).distilled
+    made = run.distill(records(2000), tiny(name, **settings[name]), Budget(5.0), entropy=SeededEntropy(1)).distilled
     raw = SCHEMA.from_unit(made.X)
     np.testing.assert_array_equal(SCHEMA.bins(raw), made.y)
     shares = np.bincount(made.y, minlength=4) / 500

@@ -5,12 +5,12 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+import contract
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from chosen_tests import few
-import contract
 from contract import SCATTER, make_records, table_records, tiny
 
 from dpdistill import run

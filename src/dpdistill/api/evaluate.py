@@ -259,9 +259,7 @@ def _table(
     return Evaluation(scores.to_json(), found, of_real, nearness(distilled, real, records, listener))
 
 
-def _numbers(
-    distilled: Distilled, records: Records, real: Records | None, seed: int, listener: Listener
-) -> Evaluation:
+def _numbers(distilled: Distilled, records: Records, real: Records | None, seed: int, listener: Listener) -> Evaluation:
     """Returns the scores of models that predict a number, trained on a synthetic table, and on real rows if given."""
     from dpdistill.evaluation.regression import score_numbers
     from dpdistill.evaluation.scored import Scored

@@ -176,7 +176,8 @@ def _ridge(X: np.ndarray, y: np.ndarray, X_t: np.ndarray) -> np.ndarray:
 def _quantile(X: np.ndarray, y: np.ndarray, X_t: np.ndarray, level: float, seed: int) -> np.ndarray:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    model = HistGradientBoostingRegressor(loss="quantile", quantile=level, early_stopping=False, random_state=seed)
+    settings: Any = {"loss": "quantile", "early_stopping": False}
+    model = HistGradientBoostingRegressor(quantile=level, random_state=seed, **settings)
     return model.fit(X, y).predict(X_t)
 
 

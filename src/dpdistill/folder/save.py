@@ -148,7 +148,9 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
         rows = len(contents[trained_on]["y"])
         contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
     if distilled.classifier is not None:
-        contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, outputs_of(schema))}
+        contents[CLASSIFIER] = {
+            "classifier": _checked_columns("classifier", distilled.classifier, None, outputs_of(schema))
+        }
         if distilled.counts is not None:
             contents[CLASSIFIER]["counts"] = checked_counts(distilled.counts)
         if distilled.accuracy is not None:

@@ -28,7 +28,7 @@ from dpdistill.publish.report import write_report
 from dpdistill.recipe.released_accuracy import Accuracy, accuracy_of
 from dpdistill.run import output_folder
 from dpdistill.run.payment import Payment, told
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.atomic import write_atomically
 
 LOG = logging.getLogger("dpdistill")

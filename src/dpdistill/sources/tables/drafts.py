@@ -109,7 +109,8 @@ def _classes(target: str, labels: Look) -> tuple[str, ...]:
         )
         raise DataError(
             f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
-            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
+            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label, "
+            "or state --number to predict the column as a number."
         )
     return classes
 
