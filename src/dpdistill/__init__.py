@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from dpdistill.methods.dp_ntk import DPNTK as DPNTK
     from dpdistill.methods.dp_sgd import DPSGD as DPSGD
     from dpdistill.methods.table_classifier import TableClassifier as TableClassifier
+    from dpdistill.methods.table_regression import TableRegression as TableRegression
     from dpdistill.publish.export.publisher import Publisher as Publisher
     from dpdistill.run.result import Result as Result
     from dpdistill.schema import Column as Column
@@ -204,6 +205,7 @@ __all__ = [
     "TableCheck",
     "TableClassifier",
     "TableDistiller",
+    "TableRegression",
     "TableSchema",
     "Teaching",
     "TrainingSearch",

@@ -14,7 +14,7 @@ from dpdistill import run
 from dpdistill.accounting.schedule import ROWS_PER_UNIT, Budget
 from dpdistill.folder.tables import to_frame
 from dpdistill.methods.dp_merf import DPMERF
-from dpdistill.methods.row_labels import labelled
+from dpdistill.methods.row_numbers import completed
 from dpdistill.schema import TableSchema
 from dpdistill.sources.tables.load import load_table
 from dpdistill.sources.tables.schema_file import TableFile, read_reviewed, with_units
@@ -102,7 +102,7 @@ class TableDistiller(BaseEstimator):
         paid: Any = {"ledger": self.ledger, "seed": self.seed, "run_dir": self.run_dir}
         run.check_ledger(method, budget, **paid)
         if y is not None:
-            label = table_file.schema.label
+            label = table_file.schema.label or table_file.schema.target
             if label is None:
                 raise ValueError("Expected no y: the schema states a table without a label.")
             X = X.assign(**{label: np.asarray(y)})
@@ -139,7 +139,7 @@ class TableDistiller(BaseEstimator):
             raise ValueError(f"This method has no generator: call sample() without n for its {len(distilled.y)} rows.")
         check_sample(n, self.schema_)
         X, y = distilled.generator.sample(n, seed)
-        y = labelled(distilled.classifier, distilled.schema, X, y, seed)
+        X, y = completed(distilled.classifier, distilled.schema, X, y, seed)
         return to_frame(self.schema_.from_unit(X), y, self.schema_)
 
     def save(self, folder: str | os.PathLike, overwrite: bool = False) -> Path:

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 
+import contract
 import jax
 import numpy as np
 import pytest
@@ -136,7 +137,11 @@ def test_what_cannot_be_audited_is_refused_before_it_pays():
 
 @pytest.mark.parametrize("name", few([name for name, kind in METHODS.items() if kind.private], "dos", "dp-kip"))
 def test_what_a_record_adds_is_the_same_alone_and_in_a_sum(name):
-    records = make_records(9) if Schema in METHODS[name].schemas else table_records(9)
+    records = (
+        make_records(9)
+        if Schema in METHODS[name].schemas
+        else table_records(9, schema=contract.fitting(name, contract.TABLE))
+    )
     seen = []
 
     def watch(query, params, release):

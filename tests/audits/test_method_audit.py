@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import contract
 import leaky_methods as leaky
 import numpy as np
 import pytest
@@ -34,7 +35,11 @@ def differing(audit):
     "name", few([name for name, kind in METHODS.items() if kind.private], "dos-kip", "dp-kip", "dp-hp")
 )
 def test_methods_of_the_package_show_nothing_but_their_releases(name):
-    records = make_records(8) if Schema in METHODS[name].schemas else table_records(8)
+    records = (
+        make_records(8)
+        if Schema in METHODS[name].schemas
+        else table_records(8, schema=contract.fitting(name, contract.TABLE))
+    )
     audit = audited(tiny(name), records, chosen=(3,))
     one_by_one = ["record 3 removed", "record 3 replaced"]
     assert [each.change for each in audit.replays] == [SAME, "all but record 3 replaced", *one_by_one, ALL]

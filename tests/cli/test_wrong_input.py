@@ -41,14 +41,19 @@ classes: ['no', 'yes']
 columns:
   - {name: age, kind: integer, bounds: [0, 100]}
 """
+NUMBERS = ROWS.replace("label: sick\nclasses: ['no', 'yes']\n", "label: age\n") + (
+    "  - {name: sick, kind: categorical, categories: ['no', 'yes']}\n"
+)
 
 
 def test_every_field_refuses_bad_values_by_name(tmp_path, tmp_path_factory):
     table = tmp_path_factory.mktemp("table")
     (table / "rows.csv").write_text("age,sick\n30,no\n60,yes\n")
     (table / "schema.yaml").write_text(ROWS)
+    (table / "numbers.yaml").write_text(NUMBERS)
     of_table = [table / "rows.csv", "--schema", table / "schema.yaml"]
     for method, name, value in fields_and_bad_values():
+        of_table[2] = table / ("numbers.yaml" if METHODS[method].target == "only" else "schema.yaml")
         data = ["digits:train"] if Schema in METHODS[method].schemas else of_table
         privacy = ["--non-private"] if method in ("dm", "kip") else []
         setting = f"{name}={value}"
@@ -69,7 +74,7 @@ WRONG = {
     "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "Expected either DATA or --from"),
     "unknown method": (
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
-        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, table-classifier, aim, dp-ntk, ndpdc, ldpdc, psg, dp-sgd",
+        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, table-classifier, table-regression, aim, dp-ntk, ndpdc, ldpdc, psg, dp-sgd",
     ),
     "method without privacy": (["distill", "TORN", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),

@@ -9,10 +9,12 @@ from contract.accounting import check_replace_one_costs_more
 from contract.certificate import check_full_batch_claims
 from contract.data import (
     NAMES,
+    NUMBERS,
     SCHEMA,
     TABLE,
     adversaries,
     class_means,
+    fitting,
     insert,
     known,
     make_records,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpdistill.recipe.methods import RECIPES
 from dpdistill.schema import AnySchema, Column, Schema, TableSchema
 from dpdistill.storage.records import Records
 
@@ -23,6 +24,15 @@ TABLE = TableSchema(
     "sick",
     ("no", "yes", "maybe"),
 )
+
+NUMBERS = TableSchema(TABLE.columns, target="age", edges=(18.0, 40.0, 65.0))
+"""The columns of TABLE, one of them a number to predict."""
+
+
+def fitting(name: str, schema: AnySchema) -> AnySchema:
+    """A schema from which a method learns: with a number to predict for one that takes no other label."""
+    only = RECIPES[name].target == "only" and isinstance(schema, TableSchema) and schema.target is None
+    return NUMBERS if only else schema
 
 
 def make_records(n: int, seed: int = 0, schema: Schema = SCHEMA, low: float = -1.0) -> Records:

@@ -58,7 +58,13 @@ def kinds_of(name, which=ALL):
 
 def records_of(name, which=ALL):
     """A data set of each kind that a method distils."""
-    return [RECORDS[kind] for kind in kinds_of(name, which)]
+    return [given(name, kind) for kind in kinds_of(name, which)]
+
+
+def given(name, kind):
+    """A data set of a kind; a method that takes no label but a number has one with a number to predict."""
+    schema = contract.fitting(name, RECORDS[kind].schema)
+    return RECORDS[kind] if schema == RECORDS[kind].schema else table_records(40, schema=schema)
 
 
 class SteadyEntropy(SeededEntropy):
@@ -83,7 +89,7 @@ def distil(name, records, method, seed=0, entropy=3, **how):
 @lru_cache(maxsize=64)
 def once(name, kind):
     """A result in the tiny setting, made once."""
-    return distil(name, RECORDS[kind], tiny(name))
+    return distil(name, given(name, kind), tiny(name))
 
 
 def results_of(name, which=ALL):
@@ -117,7 +123,7 @@ def it_says_what_it_is(name, tmp_path):
     assert all(re.search(r"\(\d{4}\)\. ", reference) for reference in kind.references)
     assert set(kind.schemas) <= set(RECORDS), "It distils records of an unknown kind."
     assert kind.schemas
-    for schema in (RECORDS[each].schema for each in kind.schemas):
+    for schema in (given(name, each).schema for each in kind.schemas):
         query, _ = tiny(name).ask(tiny(name).init(jax.random.key(0), schema))
         assert isinstance(query, LinearQuery) == tiny(name).linear, "Its queries are not what it states of them."
     assert re.search(r"^    Source: |^    [\w ,]+\(\d{4}\)", kind.__doc__, re.M), "Its docstring names no source."
@@ -225,7 +231,7 @@ def queries(name, which):
     tests it, is among the others.
     """
     for kind in kinds_of(name, which if which == DEFAULT else ALL):
-        schema = RECORDS[kind].schema
+        schema = given(name, kind).schema
         default = contract.queries_of(name, schema, DEFAULT) if kind in kinds_of(name, DEFAULT) else {}
         for label, (query, params) in contract.queries_of(name, schema, DEFAULT if which == DEFAULT else ALL).items():
             if which != OTHERS or label not in default:
@@ -282,7 +288,7 @@ def it_states_whether_it_has_linear_queries(name, tmp_path, which=ALL):
     for method in contract.chosen_variants(name, which).values() if METHODS[name].private else ():
         for kind in kinds_of(name, DEFAULT if which == DEFAULT else ALL):
             try:
-                asked = contract.asked(method, RECORDS[kind].schema, contract.rounds_of(method))
+                asked = contract.asked(method, given(name, kind).schema, contract.rounds_of(method))
             except ValueError:
                 continue
             found = any(isinstance(query, LinearQuery) for query, _ in asked)
@@ -296,7 +302,7 @@ def its_stages_ask_what_they_are_said_to_ask(name, tmp_path, which=ALL):
     """What is looked at before anything is paid has the query and the shapes of what each stage asks first."""
     for method in contract.chosen_variants(name, which).values():
         for kind in kinds_of(name, DEFAULT if which == DEFAULT else ALL):
-            schema = RECORDS[kind].schema
+            schema = given(name, kind).schema
             try:
                 asked = list(contract.asked(method, schema, contract.rounds_of(method)))
             except ValueError:

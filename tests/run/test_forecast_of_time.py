@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+import contract
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,7 +96,7 @@ def scheduled(method, **budget):
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_an_estimate(name):
     method, images = tiny(name), Schema in METHODS[name].schemas
-    records = load("digits:train") if images else table_records(400)
+    records = load("digits:train") if images else table_records(400, schema=contract.fitting(name, contract.TABLE))
     schedule = scheduled(method) if method.private else None
     found = capacity(method, records.schema, len(records), schedule)
     parts = (found.compiling, found.encoding, found.releasing, found.finishing)

@@ -41,7 +41,11 @@ def total(records, question, shards, space=None, k=None):
 @pytest.mark.parametrize("q", few([1.0, 0.4], 0.4))
 @pytest.mark.parametrize("name", few(PRIVATE, "dos-kip", "dp-kip", "dp-merf", "ndpdc"))
 def test_shards_of_every_method_add_up_to_the_whole(name, q, tmp_path):
-    records = make_records(150) if Schema in METHODS[name].schemas else table_records(150)
+    records = (
+        make_records(150)
+        if Schema in METHODS[name].schemas
+        else table_records(150, schema=contract.fitting(name, contract.TABLE))
+    )
     _, (query, params) = contract.asked(tiny(name), records.schema)
     question = question_of(query, params, records.schema, q)
     whole = total(records, question, 1)

@@ -181,7 +181,8 @@ def evaluate(
     """Trains models on a synthetic set and scores them on held-out records.
 
     Images: the released classifier and kernel ridge regression, then networks. Tables: errors of counts, then twelve
-    classifiers; without a label, distances of columns and pairs from the test rows, and a detector of synthetic rows.
+    classifiers; without a label, distances of columns and pairs from the test rows, and a detector of synthetic rows;
+    with a number to predict, regressions and the predictor that ignores the other columns.
 
     Args:
         folder: folder of the set, as `distill` writes it.
@@ -238,11 +239,18 @@ def _table(
     from dpdistill.evaluation.workload import score_counts
 
     labelled, strict = table_file.schema.label is not None, not held_out.lenient
-    if not labelled and (scoring.classifier or reference.reference is not None):
+    number = table_file.schema.target is not None
+    if number and scoring.classifier:
+        raise DataError(f"{folder} holds a table with a number to predict: leave out --classifier.")
+    if not labelled and not number and (scoring.classifier or reference.reference is not None):
         raise DataError(f"{folder} holds a table without a label: leave out --classifier and --reference.")
     names = chosen(scoring.classifiers) if scoring.classifier else None
     records, real = _rows(test, held_out.sql, table_file, strict), None
     note_left_out(records, "test", listener)
+    if number:
+        if reference.reference is not None:
+            real = _rows(reference.reference, reference.reference_sql, table_file, strict)
+        return _numbers(distilled, records, real, scoring.seed, listener)
     if not labelled:
         return _unlabelled(distilled, records, scoring.seed, listener)
     if reference.reference is not None:
@@ -261,6 +269,27 @@ def _table(
     note_left_out(real, "real", listener)
     of_real = tuple(real_table_scores(distilled, real, records, *how))
     return Evaluation(all_scores, found, of_real, nearness(distilled, real, records, listener))
+
+
+def _numbers(distilled: Distilled, records: Records, real: Records | None, seed: int, listener: Listener) -> Evaluation:
+    """Returns the scores of models that predict a number, trained on a synthetic table, and on real rows if given."""
+    from dpdistill.evaluation.regression import score_numbers
+    from dpdistill.evaluation.scored import Scored
+
+    def scored(training: Distilled | Records, what: str) -> Scored:
+        with listener.working("training models"):
+            found = score_numbers(training, records, seed)
+        listener.table(found.header, found.rows())
+        listener.line(found.text)
+        return Scored("table", what, found.to_json(), found.listed, found)
+
+    found = scored(distilled, "table")
+    if real is None:
+        return Evaluation(found.value, (found,))
+    note_left_out(real, "real", listener)
+    what = "all real rows (20,000 at most)"
+    listener.line(f"Trained on {what}:")
+    return Evaluation(found.value, (found,), (scored(real, what),), nearness(distilled, real, records, listener))
 
 
 def _unlabelled(distilled: Distilled, records: Records, seed: int, listener: Listener) -> Evaluation:

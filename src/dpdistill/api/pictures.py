@@ -51,7 +51,7 @@ def generate(folder: Folder, n: int, distilled: Distilled, seed: int) -> tuple[n
 
     check_generator(folder, distilled.schema)
     from dpdistill.methods.generator import Generator
-    from dpdistill.methods.row_labels import labelled
+    from dpdistill.methods.row_numbers import completed
 
     arrays = read_generator(folder)
     try:
@@ -59,7 +59,7 @@ def generate(folder: Folder, n: int, distilled: Distilled, seed: int) -> tuple[n
     except ValueError as error:
         raise DataError(f"{show(folder)}: {error}") from None
     X, y = generator.sample(n, seed)
-    return X, labelled(distilled.classifier, distilled.schema, X, y, seed)
+    return completed(distilled.classifier, distilled.schema, X, y, seed)
 
 
 def make_pictures(

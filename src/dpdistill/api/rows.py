@@ -21,12 +21,19 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 def make_rows(
-    folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, where: str | None, path: Path | None
+    folder: str | os.PathLike,
+    n: int,
+    seed: int,
+    distilled: Distilled,
+    where: str | None,
+    path: Path | None,
+    sort: str | None = None,
 ) -> Rows:
     """Returns n raw rows of a folder's generator and their classes, and writes them; see `sample`.
 
     Raises:
-        DataError: another file format, an existing file, a condition that cannot be read, or too few rows for it.
+        DataError: another file format, an existing file, a condition that cannot be read, too few rows for it, or an
+            unknown column to sort by.
     """
     from dpdistill.api.pictures import generate
     from dpdistill.folder.tables import ROW_ENDINGS, ROW_FILES, write_rows
@@ -40,6 +47,8 @@ def make_rows(
             raise DataError(f"Expected --out as a {ROW_FILES} file; got {path}.")
         if path.exists():
             raise DataError(f"{path} exists: choose another file with --out.")
+    if sort is not None and sort not in schema.names:
+        raise DataError(f"Expected --sort as a column among {', '.join(schema.names)}; got {sort!r:.80}.")
     condition = None if where is None else parse_condition(where, schema)
     if path is not None:
         with reading(path.parent):
@@ -49,9 +58,21 @@ def make_rows(
         X = schema.from_unit(X)
     else:
         X, y = _fulfilling(folder, n, seed, distilled, condition)
+    if sort is not None:
+        X, y = _sorted(X, y, schema, sort)
     if path is not None:
         write_rows(path, X, y, schema)
     return X, y
+
+
+def _sorted(X: np.ndarray, y: np.ndarray, schema: TableSchema, column: str) -> Rows:
+    """Returns rows in the order of a column, or of the label: numbers and times increase, categories as declared.
+
+    Missing values come last; rows of one value keep their order.
+    """
+    keys = y if column == schema.label else X[:, schema.names.index(column)]
+    order = np.argsort(keys, kind="stable")
+    return X[order], y[order]
 
 
 def _fulfilling(folder: str | os.PathLike, n: int, seed: int, distilled: Distilled, condition: Condition) -> Rows:

@@ -74,6 +74,7 @@ def sample(
     slopes: bool = False,
     seed: int = 1,
     where: str | None = None,
+    sort: str | None = None,
     listener: Listener = SILENT,
 ) -> Sample:
     """Makes more records of a result, at no further cost.
@@ -90,6 +91,7 @@ def sample(
         slopes: for scored images also the gradient of the margin between the two likeliest classes.
         seed: public seed of the records, 0 to 4294967295.
         where: condition on rows, such as "age > 60 and ward = B"; rows are made until n fulfil it, up to a bound.
+        sort: column by which rows are sorted: numbers and times increase, categories as the schema lists them.
         listener: receives notes and progress.
 
     Returns:
@@ -117,8 +119,9 @@ def sample(
     distilled, path = read_distilled(folder), None if out is None else Path(out)
     check_sample(n, distilled.schema)
     if not isinstance(distilled.schema, TableSchema):
-        if where is not None:
-            raise DataError(f"{folder} holds images: --where is for the rows of a table.")
+        for name, asked in (("where", where), ("sort", sort)):
+            if asked is not None:
+                raise DataError(f"{folder} holds images: --{name} is for the rows of a table.")
         kind = kind or ("generated" if (Path(folder) / GENERATOR).is_file() else "drawn")
         _check_pictures(kind, format, slopes, path)
         return _pictures(_Work(folder, n, seed, distilled, listener), kind, format, slopes, path)
@@ -127,7 +130,7 @@ def sample(
             raise DataError(f"{folder} holds a table: --{name} is for images.")
     from dpdistill.api.rows import make_rows
 
-    X, y = make_rows(folder, n, seed, distilled, where, path)
+    X, y = make_rows(folder, n, seed, distilled, where, path, sort)
     return Sample(X=X, y=y, kind="rows", schema=distilled.schema, path=path)
 
 

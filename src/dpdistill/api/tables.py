@@ -63,6 +63,7 @@ def draft_schema(
     sql: str | None = None,
     label: str | None = None,
     unlabelled: bool = False,
+    number: bool = False,
     header: bool | None = None,
     names: Sequence[str] = (),
     separator: str = ",",
@@ -79,6 +80,7 @@ def draft_schema(
         sql: one SELECT, for a database.
         label: column with the classes; None for the last column.
         unlabelled: True for a table without a label.
+        number: True if the label is a number to predict, instead of classes.
         header: True if a CSV file begins with column names; None refuses a first line that looks like a record.
         names: names of all columns in the file's order, for a CSV file without column names.
         separator: separator of a CSV file's fields, one character, or "tab".
@@ -102,6 +104,8 @@ def draft_schema(
 
     if unlabelled and label is not None:
         raise DataError(f"Expected a label, or a table without one; got --no-label and --label {label!r:.80}.")
+    if unlabelled and number:
+        raise DataError("Expected --number, or a table without a label; got both.")
     if out is not None and Path(out).exists():
         raise DataError(f"{out} exists: choose another file with --out.")
     with listener.working("reading the records"):
@@ -109,7 +113,8 @@ def draft_schema(
         form = CsvFormat(
             header is not False and not names, tuple(names), between, comment=comment, decimal=decimal, sheet=sheet
         )
-        table_file, notes = draft(table_source(data, sql), label, form, named=header is True, unlabelled=unlabelled)
+        kind = {"named": header is True, "unlabelled": unlabelled, "number": number}
+        table_file, notes = draft(table_source(data, sql), label, form, **kind)
     if out is not None:
         write_schema(out, table_file, notes)
     return SchemaDraft(table_file.schema, notes, table_file.ignored, None if out is None else Path(out))

@@ -59,6 +59,10 @@ def sample(
             help="Rows of a table that fulfil a condition: 'age > 60 and ward = B'. At most a million rows are made.",
         ),
     ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(rich_help_panel="Output", metavar="<column>", help="Sort the rows of a table by this column."),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option(
@@ -71,7 +75,9 @@ def sample(
     Tables: rows of the generator. Images: images of the generator with their classes, or procedurally generated
     images with the released classifier's scores.
     """
-    made = dp.sample(folder, n, to, kind=kind, format=form, slopes=slopes, seed=seed, where=where, listener=Terminal())
+    made = dp.sample(
+        folder, n, to, kind=kind, format=form, slopes=slopes, seed=seed, where=where, sort=sort, listener=Terminal()
+    )
     give(out=str(made.path), records=n, kind=made.kind)
     if made.kind == "rows":
         say(f"{made.path}: {n:,} synthetic rows, at no further epsilon.")

@@ -27,6 +27,7 @@ def draft(
         str | None, typer.Option(**PANEL, help="Column with the classes; the last one if left out.")
     ] = None,
     unlabelled: Annotated[bool, typer.Option("--no-label", **PANEL, help="The table has no label.")] = False,
+    number: Annotated[bool, typer.Option("--number", **PANEL, help="The label is a number to predict.")] = False,
     header: Annotated[
         bool | None,
         typer.Option(
@@ -51,8 +52,8 @@ def draft(
     """Write a draft of a table's schema for review; the draft is derived from the records."""
     listed = tuple(name.strip() for name in names.split(",")) if names else ()
     drafted = dp.draft_schema(
-        data, to, sql=sql, label=label, unlabelled=unlabelled, header=header, names=listed, separator=separator,
-        decimal=decimal, comment=comment, sheet=sheet, listener=Terminal(),
+        data, to, sql=sql, label=label, unlabelled=unlabelled, number=number, header=header, names=listed,
+        separator=separator, decimal=decimal, comment=comment, sheet=sheet, listener=Terminal(),
     )  # fmt: skip
     give(schema=to, facts_from_the_records=len(drafted.notes))
     say(f"{to}: a draft. {len(drafted.notes)} facts were derived from your records and are marked.")

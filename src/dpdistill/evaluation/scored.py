@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dpdistill.evaluation.distances import Distances
+from dpdistill.evaluation.regression import RegressionScores
 from dpdistill.evaluation.score import Score
 from dpdistill.evaluation.table_scores import TableScores
 from dpdistill.evaluation.unlabelled import Resemblance
@@ -42,7 +43,7 @@ class Scored:
     name: str
     value: Any
     text: str
-    score: Score | Distances | TableScores | Resemblance | WorkloadErrors = field(repr=False)
+    score: Score | Distances | TableScores | RegressionScores | Resemblance | WorkloadErrors = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

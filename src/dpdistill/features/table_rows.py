@@ -70,6 +70,11 @@ class RowFeatures(RowIndicators):
         """Returns L, the divisor."""
         return math.sqrt(sum(1.0 - 1.0 / width for width in self.widths) + CONSTANT**2)
 
+    @property
+    def constant(self) -> float:
+        """Returns the last feature, which is the same for every row."""
+        return CONSTANT / self.length
+
     def __call__(self, X: Array) -> Array:
         centre = [1.0 / width for width in self.widths for _ in range(width)]
         moved = jnp.array([*centre, 1.0 - CONSTANT], X.dtype)
@@ -85,3 +90,80 @@ class RowFeatures(RowIndicators):
         for start, width in zip(np.cumsum((0, *self.widths)), self.widths, strict=False):
             points[start : start + width] -= points[start : start + width].mean(0)
         return points
+
+
+@dataclass(frozen=True)
+class GroupedFeatures(RowFeatures):
+    """Features of encoded rows, of norm at most 1, where categories of a column share at most `groups` indicators.
+
+    The categories of a longer column are dealt to the groups in a random order of a public seed. Then the indicators of
+    the column are those of its groups: they are at least 0 and sum to 1, as in RowFeatures.
+
+    Args:
+        pieces: (kind, start, width) of the coordinates of an encoded row, as `pieces_of` returns them.
+        knots: number of knots of a number, >= 2.
+        groups: most indicators of a column of categories, >= 2.
+    """
+
+    groups: int
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(int(places.max()) + 1 for places in self._places)
+
+    @property
+    def _places(self) -> list[np.ndarray]:
+        """Returns the group of each indicator of each column."""
+        categories = [k == "categories" for k, _, width in self.pieces for _ in range(width if k == "numbers" else 1)]
+        return [
+            group_of(width, self.groups) if grouped else np.arange(width)
+            for width, grouped in zip(super().widths, categories, strict=True)
+        ]
+
+    def _part(self, kind: str, X: Array) -> Array:
+        if kind != "categories" or X.shape[1] <= self.groups:
+            return super()._part(kind, X)
+        return X @ jnp.asarray(np.eye(self.groups)[group_of(X.shape[1], self.groups)], X.dtype)
+
+    def points(self, W: np.ndarray) -> np.ndarray:
+        """Returns weights of the indicators of all categories and knots (D, outputs): a category has its group's."""
+        found, rows, start = super().points(W), [], 0
+        for places in self._places:
+            points = found[start + places]
+            rows.append(points - points.mean(0))
+            found[-1] += points.mean(0)
+            start += int(places.max()) + 1
+        return np.concatenate([*rows, found[-1:]])
+
+
+def group_of(width: int, groups: int) -> np.ndarray:
+    """Returns the group of each of a column's categories, (width,): its own if there are at most `groups`."""
+    return np.arange(width) if width <= groups else np.random.default_rng((width, groups)).permutation(width) % groups
+
+
+@dataclass(frozen=True)
+class RowsAndTarget:
+    """Features of encoded rows and a number of the row, of norm at most 1: X (n, d) in [-1, 1] -> (n, size).
+
+        v = (phi, weight x_target) / sqrt(1 + weight^2)
+
+    The features phi have norm at most 1 and the number is clamped to [-1, 1].
+
+    Args:
+        features: the features phi, without the number.
+        target: coordinate of the number.
+        weight: length of the number compared with the features, > 0.
+    """
+
+    features: GroupedFeatures
+    target: int
+    weight: float
+
+    @property
+    def size(self) -> int:
+        """Returns the number of coordinates of v."""
+        return sum(self.features.widths) + 2
+
+    def __call__(self, X: Array) -> Array:
+        y = jnp.clip(X[:, self.target : self.target + 1], -1.0, 1.0)
+        return jnp.concatenate([self.features(X), self.weight * y], 1) / math.sqrt(1.0 + self.weight**2)

@@ -148,7 +148,9 @@ def write_distilled(folder: str | os.PathLike, distilled: Distilled, model: byte
         rows = len(contents[trained_on]["y"])
         contents[trained_on]["soft_labels"] = _checked_probabilities(distilled.soft_labels, rows, classes)
     if distilled.classifier is not None:
-        contents[CLASSIFIER] = {"classifier": _checked_columns("classifier", distilled.classifier, None, classes)}
+        contents[CLASSIFIER] = {
+            "classifier": _checked_columns("classifier", distilled.classifier, None, outputs_of(schema))
+        }
         if distilled.counts is not None:
             contents[CLASSIFIER]["counts"] = checked_counts(distilled.counts)
         if distilled.accuracy is not None:
@@ -235,7 +237,7 @@ def read_distilled(folder: str | os.PathLike) -> Distilled:
         rows = len(X if training is None else training[0])
         soft_labels = _checked_probabilities(soft_labels, rows, len(schema.classes))
     if classifier is not None:
-        classifier = _checked_columns("classifier", classifier, None, len(schema.classes))
+        classifier = _checked_columns("classifier", classifier, None, outputs_of(schema))
     released = {"counts": counts if len(counts) else None, "accuracy": accuracy}
     return Distilled(X, y, schema, training, targets, classifier, soft_labels=soft_labels, **released)
 
@@ -293,6 +295,11 @@ def _checked_columns(name: str, M: np.ndarray, rows: int | None, classes: int) -
     if not np.isfinite(M).all():
         raise DataError(f"Expected finite {name}; got NaN or infinity.")
     return M
+
+
+def outputs_of(schema: AnySchema) -> int:
+    """Returns the number of outputs of a released classifier: one per class, or two for a number to predict."""
+    return schema.outputs if isinstance(schema, TableSchema) else len(schema.classes)
 
 
 def _checked_probabilities(M: np.ndarray, rows: int, classes: int) -> np.ndarray:

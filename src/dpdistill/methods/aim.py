@@ -141,10 +141,10 @@ class AIM(recipe.AIM, Method):
         rng = np.random.default_rng((self.sample_seed, 2))
         codes = self._model(seen, measured, self.iterations).sample(self.samples, rng)
         bins = np.column_stack([seen.bins_in_groups(a, codes[:, a], rng) for a in range(len(seen.layout.sizes))])
-        X = rows_of(bins[:, :-1], seen.layout.bins, schema, rng)
+        X, y = schema.settle(rows_of(bins[:, :-1], seen.layout.bins, schema, rng), bins[:, -1].astype(np.int32))
         tables = (*seen.one_way, *seen.coarse_counts, *measured)
         released = ReleasedCounts(self.bins, (seen.whole, seen.coarse, seen.fine), tables)
-        return Distilled(X, bins[:, -1].astype(np.int32), schema, marginals=released)
+        return Distilled(X, y, schema, marginals=released)
 
 
 def independent(sizes: tuple[int, ...], one_way: list[Measured]) -> GraphicalModel:

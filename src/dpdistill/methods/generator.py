@@ -79,6 +79,7 @@ class Generator(GeneratorArrays):
         if isinstance(self.schema, TableSchema):
             brought = self.marginals is not None
             X = self._match_marginals(X, np.random.default_rng(seed)) if brought else self._round_to_schema(X)
+            X, y = self.schema.settle(X, y)
         return X.reshape(n, *self.schema.shape), y
 
     def _round_to_schema(self, X: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from dpdistill.query import Stage
 from dpdistill.recipe.parts import Part
@@ -67,6 +67,7 @@ class Recipe(Part, ABC):
         schemas: kinds of records that the method distils.
         main_stage: index of the stage in the plan with the main signal.
         least_classes: smallest number of classes; 1 if the method can learn from a single class.
+        target: whether the method learns from a table with a number to predict: never, also, or only.
         judged: whether the method releases a classifier of images, so that `plan` judges the size of classes.
         cell_noise: standard deviation of the noise of a cell in a chosen table, as a multiple of the main stage's noise
             multiplier; None without tables of counts.
@@ -85,6 +86,7 @@ class Recipe(Part, ABC):
     linear: ClassVar[bool] = False
     schemas: ClassVar[tuple[type[AnySchema], ...]] = (Schema,)
     least_classes: ClassVar[int] = 2
+    target: ClassVar[Literal["never", "also", "only"]] = "never"
     judged: ClassVar[bool] = False
     later: ClassVar[tuple[str, ...]] = ()
 

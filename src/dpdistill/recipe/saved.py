@@ -30,7 +30,19 @@ def check_kind(method: Recipe, schema: AnySchema) -> None:
         DataError: names the methods that distil these records.
     """
     check_kind_of_records(type(method), type(schema))
-    if isinstance(schema, TableSchema) and schema.label is None and method.least_classes > 1:
+    target = schema.target if isinstance(schema, TableSchema) else None
+    if target is not None and method.target == "never":
+        able = (name for name, one in RECIPES.items() if one.target != "never")
+        raise DataError(
+            f"{type(method).__name__} learns classes, and the label {target!r:.80} is a number to predict: choose one "
+            f"of {', '.join(able)}, or state classes of the label instead of bounds."
+        )
+    if target is None and method.target == "only":
+        raise DataError(
+            f"{type(method).__name__} predicts a number: name a numeric column of schema.yaml as label, or choose "
+            "another method."
+        )
+    if isinstance(schema, TableSchema) and schema.label is None and target is None and method.least_classes > 1:
         able = (name for name, one in RECIPES.items() if one.least_classes == 1 and TableSchema in one.schemas)
         raise DataError(
             f"{type(method).__name__} needs a label, and this table has none: choose one of {', '.join(able)}, or "

@@ -28,7 +28,7 @@ from dpdistill.publish.report import write_report
 from dpdistill.recipe.released_accuracy import Accuracy, accuracy_of
 from dpdistill.run import output_folder
 from dpdistill.run.payment import Payment, told
-from dpdistill.schema import DataError, Schema
+from dpdistill.schema import DataError, Schema, TableSchema
 from dpdistill.storage.atomic import write_atomically
 
 LOG = logging.getLogger("dpdistill")
@@ -112,11 +112,13 @@ class Result:
             (n, classes), float32, centred over the classes: post-processing, at no further cost.
 
         Raises:
-            ValueError: the method released no classifier, or images of another shape.
+            ValueError: the method released no classifier, or a regression instead, or images of another shape.
         """
         distilled = self.distilled
         if distilled.classifier is None:
             raise ValueError(f"The method {self.recipe['method']} releases no classifier.")
+        if isinstance(distilled.schema, TableSchema) and distilled.schema.target is not None:
+            raise ValueError("Expected a classifier; this table has a number to predict: read scorecard.csv instead.")
         shape, what = distilled.schema.raw_shape, "images" if isinstance(distilled.schema, Schema) else "rows"
         if np.ndim(X) != 1 + len(shape) or np.shape(X)[1:] != shape or not len(X):
             raise ValueError(f"Expected {what} of shape {('n', *shape)}, n >= 1; got {np.shape(X)}.")

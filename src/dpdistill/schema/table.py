@@ -19,12 +19,16 @@ from dpdistill.schema.errors import (
     require_trimmed,
     require_writable,
 )
-from dpdistill.schema.facts import STRICT, read_facts
+from dpdistill.schema.facts import STRICT, StrictFloat, read_facts
 
 UNLABELLED = ("rows",)
 """Classes of a table without a label: a single one, which no file names."""
-LATER = ("constraints", "combinations")
+LATER = ("constraints", "combinations", "target", "edges")
 """Facts that files state only where a table has them, so that earlier files stay as they are."""
+TARGETS = ("numeric", "integer", "duration")
+"""Kinds of a column that can be predicted as a number."""
+BINS, MOST_EDGES = 8, 99
+"""Number of bins of a number to predict if the owner states none; most edges between bins."""
 LONGEST = 4 << 20
 """Most characters of a schema as JSON: the reader of synthetic.npz refuses longer ones."""
 
@@ -92,6 +96,28 @@ class _Layout(NamedTuple):
     gap: np.ndarray  # whether missing has a coordinate
 
 
+def scale_ends(column: Column) -> tuple[float, float]:
+    """Returns the bounds of a number on its scale: the encodings -1 and 1 stand for them."""
+    low, high = column.bounds or (0.0, 0.0)
+    zero, log = _zero(low, high), column.scale == "log"
+    return float(_scaled(low - zero, log)), float(_scaled(high - zero, log))
+
+
+def equal_edges(column: Column, bins: int) -> tuple[float, ...]:
+    """Returns the edges between bins of equal length on a column's scale, (bins - 1,); whole for whole numbers.
+
+    Raises:
+        DataError: fewer than 2 or more than 100 bins.
+    """
+    if not 2 <= bins <= MOST_EDGES + 1:
+        raise DataError(f"Expected bins={bins} of column {column.name!r:.80} from 2 to {MOST_EDGES + 1}.")
+    low, high = column.bounds or (0.0, 0.0)
+    edges = from_share(np.arange(1, bins) / bins, low, high, column.scale == "log")
+    edges = np.ceil(edges) if column.is_whole else np.array([float(f"{edge:.6g}") for edge in edges])
+    inside = (edges > column.ends[0]) & (edges <= column.ends[1])
+    return tuple(np.unique(edges[inside]).tolist())
+
+
 @dataclass(frozen=True)
 class TableSchema:
     """Columns, label and unit of a table, stated by its owner, never by the records.
@@ -107,6 +133,9 @@ class TableSchema:
         unit: the meaning of one row, in words: "row", "patient".
         constraints: texts such as `left <= right`, which every synthetic row obeys (`constraints`).
         combinations: combinations of categories that synthetic rows may have.
+        target: name of the column with the number to predict, of a table without another label; its classes are bins
+            of this number. None for a table with a label, or with neither.
+        edges: numbers between the bounds of the target at which a new bin begins, increasing; `equal_edges` if empty.
 
     Raises:
         DataError: facts that contradict each other, a text that a spreadsheet may run as a formula, or what a
@@ -121,16 +150,22 @@ class TableSchema:
     unit: str = "row"
     constraints: tuple[str, ...] = ()
     combinations: tuple[Combination, ...] = ()
+    target: str | None = None
+    edges: tuple[StrictFloat, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("columns", "classes", "labels", "constraints", "combinations"):
+        for name in ("columns", "classes", "labels", "constraints", "combinations", "edges"):
             require_ordered(name, getattr(self, name))
         names = [column.name for column in self.columns]
         require_trimmed("unit", self.unit)
         require_writable("unit", self.unit)
         if not names:
             raise DataError("Expected at least one column besides the label.")
-        if self.label is None:
+        if self.target is None and self.edges:
+            raise DataError("Expected edges of a number to predict; got a table without such a label.")
+        if self.target is not None:
+            self._check_target(self.target, names)
+        elif self.label is None:
             self._check_unlabelled(names)
         else:
             self._check_label(self.label, names)
@@ -149,6 +184,38 @@ class TableSchema:
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
         object.__setattr__(self, "classes", UNLABELLED)
+
+    def _check_target(self, target: str, names: list[str]) -> None:
+        """Refuses a number to predict without bounds or bins, and names the bins."""
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise DataError(f"Expected distinct column names; {twice!r} is named twice.")
+        if self.label is not None or self.labels:
+            raise DataError(f"Expected one label; got {self.label!r:.80} and the number {target!r:.80}.")
+        column = next((column for column in self.columns if column.name == target), None)
+        if column is None or column.kind not in TARGETS:
+            raise DataError(
+                f"Expected the label {target!r:.80} among the columns of kind {', '.join(TARGETS)}; a label of another "
+                "kind has classes and does not stand under columns."
+            )
+        if column.missing:
+            raise DataError(f"Expected no missing values of the label {target!r:.80}: leave such rows out.")
+        if len(names) < 2:
+            raise DataError("Expected at least one column besides the label.")
+        if not self.edges:
+            object.__setattr__(self, "edges", equal_edges(column, BINS))
+        (low, high), edges = column.ends, self.edges
+        ordered = all(a < b for a, b in zip((low, *edges), edges, strict=False)) and edges[-1] <= high
+        if not ordered or len(edges) > MOST_EDGES:
+            raise DataError(
+                f"Expected at most {MOST_EDGES} increasing edges above {low:g} and at most {high:g}, between which the "
+                f"numbers of {target!r:.80} lie; got {', '.join(f'{edge:g}' for edge in edges):.80}."
+            )
+        object.__setattr__(self, "edges", tuple(map(float, edges)))
+        texts = [f"{x:.10g}" for x in (low, *edges, high)]
+        names_of_bins = tuple(f"{a} to {b}" for a, b in zip(texts, texts[1:], strict=False))
+        if self.classes not in ((), names_of_bins):
+            raise DataError(f"Expected no classes of {target!r:.80}, which is a number: state edges of its bins.")
+        object.__setattr__(self, "classes", names_of_bins)
 
     def _check_label(self, label: str, names: list[str]) -> None:
         require_trimmed("label", label)
@@ -187,12 +254,70 @@ class TableSchema:
     @property
     def classes_text(self) -> str:
         """Returns the number of classes in words."""
+        if self.target is not None:
+            return f"the number {self.target} to predict"
         return "no label" if self.label is None else f"{len(self.classes)} classes"
 
     @property
     def names(self) -> tuple[str, ...]:
         """Returns the names of the columns, and of the label's column if there is one."""
         return (*(column.name for column in self.columns), *([] if self.label is None else [self.label]))
+
+    @cached_property
+    def target_column(self) -> int | None:
+        """Index of the column with the number to predict; None without one."""
+        return None if self.target is None else [column.name for column in self.columns].index(self.target)
+
+    @property
+    def target_at(self) -> int:
+        """Coordinate of the number to predict in an encoded row."""
+        if self.target_column is None:
+            raise ValueError("Expected a table with a number to predict.")
+        return self.offsets[self.target_column]
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of a released classifier: one per class, or mean and standard deviation of the target."""
+        return len(self.classes) if self.target is None else 2
+
+    @cached_property
+    def inputs(self) -> TableSchema:
+        """Facts about the columns from which the label is predicted: without a number to predict, this table itself."""
+        if self.target is None:
+            return self
+        return TableSchema(tuple(column for column in self.columns if column.name != self.target), unit=self.unit)
+
+    def bins(self, X: np.ndarray) -> np.ndarray:
+        """Returns the class of each raw row (n, columns) of a table with a target: the bin of its number, (n,), int64.
+
+        Numbers outside the bounds are in the first or last bin; -1 for a number that is not finite.
+        """
+        if self.target_column is None:
+            raise ValueError("Expected a table with a number to predict.")
+        values = np.asarray(X, np.float64)[:, self.target_column]
+        return np.where(np.isfinite(values), np.searchsorted(self.edges, values, side="right"), -1).astype(np.int64)
+
+    def settle(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns encoded rows whose target lies in the bin of their class, and the classes of the final rows.
+
+        Args:
+            X: encoded rows, (n, d), of any values in [-1, 1].
+            y: classes, (n,).
+
+        Returns:
+            (X, y): rounded rows, float32, and classes, (n,), int32; as given for a table without a target.
+        """
+        if self.target_column is None:
+            return X, y
+        raw, column = self.from_unit(X), self.columns[self.target_column]
+        low, high = column.ends
+        first, last = np.array([low, *self.edges])[y], np.array([*self.edges, high])[y]
+        raw[:, self.target_column] = column.snap(np.clip(raw[:, self.target_column], first, last))
+        over = (raw[:, self.target_column] >= last) & (y < len(self.edges))  # an edge belongs to the upper bin
+        step = (last - first) * 1e-3 if column.grid is None else column.grid[0] / column.grid[1]
+        raw[:, self.target_column] -= np.where(over, step, 0.0)
+        X = self.to_unit(raw)
+        return X, self.bins(self.from_unit(X)).astype(np.int32)
 
     @property
     def raw_shape(self) -> tuple[int, ...]:

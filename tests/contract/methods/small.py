@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from contract.data import SCHEMA
+from contract.data import SCHEMA, fitting
 from contract.private.curators import NOISE
 
 from dpdistill.features.scattering import ScatterNet
@@ -128,7 +128,7 @@ def _queries_of(name: str, schema: AnySchema, default: bool) -> dict[str, tuple[
         return {}
     for variant, method in chosen_variants(name, DEFAULT if default else ALL).items():
         with contextlib.suppress(ValueError):  # a kernel of images, with a table
-            for query, params in asked(method, schema, rounds_of(method)):
+            for query, params in asked(method, fitting(name, schema), rounds_of(method)):
                 values = (getattr(query, field.name) for field in dataclasses.fields(query))
                 kind = type(query), *(v for v in values if not isinstance(v, int | float)), jax.tree.structure(params)
                 if kind not in found or found[kind][0] == variant:

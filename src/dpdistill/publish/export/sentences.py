@@ -27,6 +27,8 @@ def version_of(folder: Folder) -> str:
 def name_of(folder: Folder) -> str:
     """Returns a default name: "Synthetic images, 10 classes (dos-kip)", "Synthetic rows of income, ..."."""
     schema = folder.schema
+    if isinstance(schema, TableSchema) and schema.target is not None:
+        return f"Synthetic rows of {plain(schema.target)}, a number ({method_of(folder)})"
     if isinstance(schema, TableSchema) and schema.label is None:
         return f"Synthetic rows of {len(schema.columns)} columns ({method_of(folder)})"
     kind = f"rows of {plain(schema.label)}" if isinstance(schema, TableSchema) else "images"
@@ -38,6 +40,7 @@ def contents(folder: Folder) -> str:
     schema, count = folder.schema, f"{len(folder.y):,}"
     if isinstance(schema, TableSchema):
         label = "without a label" if schema.label is None else f"and the label {plain(schema.label)!r}"
+        label = label if schema.target is None else f"with {plain(schema.target)!r} as the number to predict"
         return f"{count} synthetic rows of {len(schema.columns)} columns {label}."
     height, width, channels = schema.shape
     kind = {1: "in grey", 3: "in colour"}.get(channels, f"of {channels} channels")

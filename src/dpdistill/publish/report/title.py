@@ -56,6 +56,8 @@ def default_title(folder: Folder) -> str:
         shown.pop()
     names = ", ".join(shown)[:LONGEST] + ("" if len(shown) == len(schema.classes) else ", …")
     if isinstance(schema, TableSchema):
+        if schema.target is not None:
+            return f"Synthetic table: {plain(schema.target)[:LONGEST]} (a number)"
         if schema.label is None:
             return f"Synthetic table: {', '.join(plain(column.name) for column in schema.columns)}"[:LONGEST]
         return f"Synthetic table: {plain(schema.label)[:LONGEST]} ({names})"

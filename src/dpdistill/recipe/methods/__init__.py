@@ -16,6 +16,7 @@ FIRST = (
     "dp-merf",
     "dp-hp",
     "table-classifier",
+    "table-regression",
     "aim",
     "dp-ntk",
     "ndpdc",

@@ -36,6 +36,7 @@ class AIM(Recipe):
     origin = "package default, selected on the training rows of Adult"
     linear = True
     schemas = (TableSchema,)
+    target = "also"
     code = "dpdistill.methods.aim"
 
     def plan(self) -> tuple[Stage, ...]:

@@ -36,6 +36,7 @@ class GeneratorRecipe(Recipe):
     origin = "package default, selected on a held-out part of Adult's training set"
     schemas = (Schema, TableSchema)
     least_classes = 1
+    target = "also"
 
     def embeddings(self) -> tuple[Stage, ...]:
         """Returns the rounds of mean embeddings, all records in each; the first has weight 1, for S_c."""

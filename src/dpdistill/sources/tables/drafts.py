@@ -12,6 +12,7 @@ import numpy as np
 
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.number_text import COMMA_NUMBER, NUMBER
+from dpdistill.schema.table import TARGETS
 from dpdistill.sources.tables.cells import Marks
 from dpdistill.sources.tables.codes import Values, encoder, label_encoder, unit_encoder
 from dpdistill.sources.tables.load import encode_column, open_stated
@@ -32,6 +33,7 @@ def draft_schema(
     *,
     named: bool = False,
     unlabelled: bool = False,
+    number: bool = False,
 ) -> tuple[TableFile, dict[str, str]]:
     """Returns a draft schema for the owner to correct; every fact is guessed from the records and not private.
 
@@ -40,6 +42,7 @@ def draft_schema(
         label: name of the label's column; None for the last column.
         form: format of a CSV file; common marks of a missing value ("?", "-", "N/A") are detected in addition.
         unlabelled: True for a table without a label.
+        number: True if the label is a number to predict.
         named: True if the caller states that a CSV file begins with column names.
 
     Returns:
@@ -62,13 +65,15 @@ def draft_schema(
     if is_csv and form.header and not named:
         _check_names(table.title, list(looks.values()))
     found_marks = sorted({mark for look in looks.values() for mark in look.marks_found})
-    classes = () if target is None else _classes(target, looks.pop(target))
+    classes = () if target is None or number else _classes(target, looks.pop(target))
     columns, ignored, notes = _columns(looks)
+    if number and target is not None:
+        columns = _with_number(target, columns, ignored, notes)
     if not columns:
         raise DataError(
             f"Expected at least one column besides the label in {table.title}; all are left out ({notes['ignored']})."
         )
-    if target is not None:
+    if target is not None and not number:
         notes["classes"] = f"classes {REPLACE}"
     if label is None and target is not None:
         notes["label"] = "the last column: name another column if this is not the label"
@@ -76,7 +81,21 @@ def draft_schema(
         notes["csv"] = f"missing: {' '.join(found_marks)} {REPLACE}"
     found = tuple(table.names) if is_csv and not form.header else ()
     form = replace(form, header=not found, names=found, missing=(*form.missing, *found_marks))
-    return TableFile(TableSchema(columns, target, classes), False, form, ignored), notes
+    schema = TableSchema(columns, target=target) if number else TableSchema(columns, target, classes)
+    return TableFile(schema, False, form, ignored), notes
+
+
+def _with_number(
+    target: str, columns: tuple[Column, ...], ignored: tuple[str, ...], notes: dict[str, str]
+) -> tuple[Column, ...]:
+    """Returns the columns with the number to predict, which is never missing, and comments on its bins."""
+    found = next((column for column in columns if column.name == target), None)
+    if target in ignored or found is None or found.kind not in TARGETS:
+        got = "a column that is left out" if found is None else f"a column of kind {found.kind}"
+        raise DataError(f"Expected a number in the label {target!r:.80}; got {got}: leave out --number for classes.")
+    bins = "where bins of the number begin, equally far apart on its scale: state edges that matter to you"
+    notes["edges"] = f"{bins}{'; rows without the number are left out with --lenient' if found.missing else ''}"
+    return tuple(replace(column, missing=column.missing and column is not found) for column in columns)
 
 
 def _classes(target: str, labels: Look) -> tuple[str, ...]:
@@ -90,7 +109,8 @@ def _classes(target: str, labels: Look) -> tuple[str, ...]:
         )
         raise DataError(
             f"Expected 2 to {MAX_CATEGORIES} classes in the label {target!r}; got "
-            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label."
+            f"{len(classes) or (many if labels.unusable or labels.known else 'none')}: name another column as label, "
+            "or state --number to predict the column as a number."
         )
     return classes
 
@@ -193,10 +213,14 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
                 y, faults = encode_column(table, label, encode_label, labels)
                 bad[list(faults)], unknown = True, unknown + len(faults)
                 classes += np.bincount(y[~bad].astype(int), minlength=len(classes))
+            if schema.target is not None:
+                classes += np.bincount(schema.bins(X[~bad]), minlength=len(classes))
             if bad.any() and not lost:
                 first = rows + int(bad.argmax()) + 1
             rows, lost = rows + len(bad), lost + int(bad.sum())
     lines = [f"{rows} rows"]
+    if schema.target is not None:
+        lines += [f"bin {name} of {schema.target!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True)]
     if label is not None:
         lines += [f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True)]
     lines += [line for count in counts for line in count.lines(rows)]

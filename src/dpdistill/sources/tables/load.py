@@ -94,7 +94,11 @@ def load_table(
 def _columns(codes: np.ndarray, bad: np.ndarray, schema: TableSchema) -> list[np.ndarray]:
     """Returns X, y and, if there is a column after the features and the label, units of a batch of codes."""
     features = len(schema.columns)
-    y = np.where(bad, -1, 0 if schema.label is None else codes[:, features]).astype(np.int64)
+    if schema.target is not None:
+        labels = schema.bins(codes[:, :features])
+    else:
+        labels = 0 if schema.label is None else codes[:, features]
+    y = np.where(bad, -1, labels).astype(np.int64)
     units = [np.nan_to_num(column, nan=-1.0).astype(np.int64) for column in codes[:, len(schema.names) :].T]
     return [codes[:, :features], y, *units]
 

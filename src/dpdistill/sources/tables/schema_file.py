@@ -12,8 +12,9 @@ from pydantic import Discriminator, Tag
 
 from dpdistill.schema import Column, DataError, TableSchema
 from dpdistill.schema.constraints import Combination
-from dpdistill.schema.facts import STRICT, StrictBool, read_facts
+from dpdistill.schema.facts import STRICT, StrictBool, StrictFloat, StrictInt, read_facts
 from dpdistill.schema.number_text import NUMBER
+from dpdistill.schema.table import equal_edges
 from dpdistill.schema.times import code_of_bound, facts_of
 from dpdistill.sources.tables.source import CsvFormat
 from dpdistill.sources.yaml_text import dump_yaml, load_yaml
@@ -101,6 +102,8 @@ class _File:
     columns: tuple[Column, ...]
     constraints: tuple[str, ...] = ()
     combinations: tuple[Combination, ...] = ()
+    bins: StrictInt | None = None
+    edges: tuple[StrictFloat, ...] = ()
 
 
 def read_schema(path: str | os.PathLike) -> TableFile:
@@ -124,15 +127,43 @@ def _parse(content: object) -> TableFile:
     if not isinstance(content, dict) or content.get("dpdistill") != _TITLE:
         raise DataError(f"Expected a table schema that begins with `dpdistill: {_TITLE}`.")
     columns = content.get("columns")
+    if isinstance(content.get("label"), list):
+        raise DataError(
+            f"Expected one label; got {len(content['label'])}: run once per label, where each run costs its own "
+            "budget, or join the labels into one column whose classes are their combinations."
+        )
     for part in (content, content.get("csv"), *(columns if isinstance(columns, list) else ())):
         _type_values(part)
     given = read_facts(_File, content)
     labels = tuple(given.classes.values()) if isinstance(given.classes, dict) else ()
     rules = (given.constraints, given.combinations)
+    if number := next((column for column in given.columns if column.name == given.label), None):
+        return _with_target(given, number)
+    if given.bins is not None or given.edges:
+        raise DataError("Expected bins and edges of a label that stands among the columns, as a number to predict.")
     if given.label is not None and not given.classes:
-        raise DataError("Expected classes, which is missing: the values of the label.")
+        raise DataError(
+            "Expected classes, which is missing: the values of the label. A number to predict stands under columns, "
+            "with its bounds."
+        )
     classes = parse_classes(tuple(given.classes)) if given.classes else ()
     schema = TableSchema(given.columns, given.label, classes, labels, given.unit, *rules)
+    return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
+
+
+def _with_target(given: _File, number: Column) -> TableFile:
+    """Returns the facts of a table whose label is a number, one of its columns."""
+    if given.classes:
+        raise DataError(
+            f"Expected {number.name!r:.80} with classes or under columns, not both: a number to predict has bins."
+        )
+    if given.bins is not None and given.edges:
+        raise DataError(f"Expected bins or edges of {number.name!r:.80}, not both.")
+    edges = given.edges
+    if given.bins is not None and number.is_number:
+        edges = equal_edges(number, given.bins)
+    rules = {"constraints": given.constraints, "combinations": given.combinations}
+    schema = TableSchema(given.columns, unit=given.unit, target=number.name, edges=edges, **rules)
     return TableFile(schema, given.reviewed, given.csv, given.ignored, given.unit_column)
 
 
@@ -144,9 +175,11 @@ def _type_values(part: Any) -> None:
         elif key == "bounds" and isinstance(value, list):
             dates = part.get("kind") in ("date", "datetime")
             part[key] = _codes(part, value) if dates else [_number(bound) for bound in value]
-        elif key in ("places", "step"):
+        elif key == "edges" and isinstance(value, list):
+            part[key] = [_number(edge) for edge in value]
+        elif key in ("places", "step", "bins"):
             number = _number(value)
-            part[key] = int(number) if key == "places" and isinstance(number, float) and number % 1 == 0 else number
+            part[key] = int(number) if key != "step" and isinstance(number, float) and number % 1 == 0 else number
 
 
 def _number(text: Any) -> Any:
@@ -230,6 +263,7 @@ def _lines(table_file: TableFile, notes: Mapping[str, str]) -> list[str]:
         "unit": schema.unit,
         **({} if table_file.unit_column is None else {"unit_column": table_file.unit_column}),
         **({} if schema.label is None else {"label": schema.label, "classes": _classes(schema)}),
+        **({} if schema.target is None else {"label": schema.target, "edges": schema.edges}),
         "csv": _stated(table_file.csv),
         "ignored": table_file.ignored,
     }
