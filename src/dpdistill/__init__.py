@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from dpdistill.api.tables import TableCheck as TableCheck
     from dpdistill.api.tables import check_table as check_table
     from dpdistill.api.tables import draft_schema as draft_schema
+    from dpdistill.api.together import together_join as together_join
+    from dpdistill.api.together import together_plan as together_plan
+    from dpdistill.api.together import together_serve as together_serve
     from dpdistill.certificate.check import Verification as Verification
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
@@ -129,6 +132,7 @@ _PLACES = {
     "api.sample": ("Sample", "sample"),
     "api.signing": ("new_key", "sign"),
     "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
+    "api.together": ("together_join", "together_plan", "together_serve"),
     "certificate.check": ("Verification",),
     "ledger.dataset": ("LedgerSummary",),
     "publish.export.publisher": ("Publisher",),
@@ -237,6 +241,9 @@ __all__ = [
     "sign",
     "straighten_images",
     "student",
+    "together_join",
+    "together_plan",
+    "together_serve",
     "verify",
     "write_house_page",
 ]

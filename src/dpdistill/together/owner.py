@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -24,7 +23,6 @@ from dpdistill.together.owner_store import OwnerStore
 from dpdistill.together.plan import TogetherPlan
 from dpdistill.together.statements import CONTRIBUTION, HELLO, RUN_KEY, Contribution, is_signed, sha256, signed
 
-LOG = logging.getLogger("dpdistill")
 FAILED = "could not answer; its own terminal says why"
 """Sentence to the coordinator about every failure that may depend on an owner's machine, ledger or records."""
 
@@ -61,6 +59,8 @@ class Owner(Unshown):
         self._x25519 = X25519PrivateKey.from_private_bytes(store.x25519)
         self._method, self._state = implement(plan.part(), Method), None
         self._opened: tuple[RunLedger, ShareCurator] | None = None
+        self.failure: Exception | None = None
+        """The error of this machine, ledger or curator that ended an answer; for the owner's terminal."""
         self._keys = {owner.name: owner.public for owner in plan.owners}
         self._asked = lru_cache(maxsize=8)(self._ask)
 
@@ -92,7 +92,7 @@ class Owner(Unshown):
         except Refusal as error:
             return {"kind": "refused", "sentence": str(error)}
         except Exception as error:
-            LOG.error("%s", error)
+            self.failure = error
             return {"kind": "refused", "sentence": FAILED}
 
     def _start(self, message: Message) -> Message:

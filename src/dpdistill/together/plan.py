@@ -250,10 +250,11 @@ class TogetherPlan:
         unit = "one record" if budget.unit is None else f"one {budget.unit}"
         at_k = f" A person with records at {self.persons_at} owners has {self.persons_at} times mu." * (self.persons_at > 1)
         return [
-            f"Run {self.run[:16]} of {n} owners: {', '.join(self.names)}.",
+            f"Run {self.run} of {n} owners. Their keys, which you compare with the owners themselves:",
+            *(f"  {owner.name}: {owner.public.fingerprint}, at most {owner.most_records:,} records" for owner in self.owners),
             f"Method {self.recipe['method']}, {self.schedule.rounds} rounds; "
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g}, {budget.adjacency}, for {unit} of any owner.{at_k}",
             f"Up to {self.dropouts} owners may drop out of a round, and up to {self.colluders} may collude with the "
             f"coordinator: each owner adds 1/{self.shares} of a round's variance.",
-            f"The coordinator is at {self.address}; it sees masked sums only.",
+            f"The coordinator is at {self.address}; it learns the sum over all owners of a list, and no owner's own.",
         ]
