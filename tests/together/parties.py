@@ -104,20 +104,22 @@ class Parties:
         self.plan = plan_of(method, self.keys, parts[0].schema, **stated)
         self.ledgers = {name: DatasetLedger.begin(folder / f"{name}.ledger", 100.0) for name in names}
         self.links = Here({})
-        self.opened: list[Any] = []
+        self.opened: dict[str, Any] = {}
         for name in names:
             self.join(name)
 
     def join(self, name: str) -> Owner:
         """Starts, or starts again, an owner."""
         place = self.folder / f"{name}.run"
+        if name in self.opened:
+            self.opened.pop(name).close()
         store = OwnerStore(place, self.plan.run, name)
         part = self.parts[self.plan.names.index(name)]
 
         def account() -> Any:
             entropy = self.entropy(name) if self.entropy else None
             result = open_account(self.plan, name, part, place, self.ledgers[name], entropy)
-            self.opened.append(result[0])
+            self.opened[name] = result[0]
             return result
 
         self.links.owners[name] = Owner(self.plan, name, self.keys[name], store, account)
@@ -140,5 +142,5 @@ class Parties:
         return Aggregator(self.plan, self.method, self.links, ledger, transcript, patience=0.05, wait=0.3)
 
     def close(self) -> None:
-        for each in self.opened:
+        for each in self.opened.values():
             each.close()

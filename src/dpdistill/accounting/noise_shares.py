@@ -46,9 +46,7 @@ def noise_shares(owners: int, dropouts: int, colluders: int) -> int:
 def log10_aliasing(noise_multipliers: Iterable[float], epsilon: float, shares: int, linear: bool) -> float | None:
     """Returns log10 of a bound of what delta grows by because the sum of rounded shares is no rounded sum.
 
-        delta' = delta + (1 + e^epsilon) 2^50 ((R + 1/2) eta + 2 e^-L)
-        v = s^2 / m,  L = pi^2 v (m - 1) / m,  R = m/2 + sqrt(2 m v L),  theta = 1 + 2 / (e^a - 1),  a = pi^2 v / m
-        eta = (2 pi m v)^(-1/2) e^-L theta^(m - 1)
+        delta' = delta + (1 + e^epsilon) 2^50 TV,   TV of one number by `log_total_variation`, v = s^2 / m
 
     Args:
         noise_multipliers: of all rounds; the smallest one counts.
@@ -65,13 +63,30 @@ def log10_aliasing(noise_multipliers: Iterable[float], epsilon: float, shares: i
         return None
     m, least = shares, min(noise_multipliers)
     s = min(LEAST_STEPS, LEAST_LINEAR_STEPS * least) if linear else LEAST_STEPS
-    v = s**2 / m
+    return (math.log(MOST_NUMBERS) + epsilon + math.log(2.0) + log_total_variation(s**2 / m, m)) / math.log(10.0)
+
+
+def log_total_variation(variance: float, shares: int) -> float:
+    """Returns the logarithm of a bound of the total variation between two laws of one number.
+
+    They are the law of the sum of m >= 2 rounded Gaussians of variance v, and that of the rounded sum of these
+    Gaussians and of m - 1 uniforms, which is post-processing of the Gaussian mechanism.
+
+        TV <= (R + 1/2) eta + 2 e^-L,   L = pi^2 v (m - 1) / m,   R = m/2 + sqrt(2 m v L)
+        eta = (2 pi m v)^(-1/2) e^-L theta^(m - 1),   theta = 1 + 2 / (e^a - 1),   a = pi^2 v / m
+
+    Args:
+        variance: v > 0, in grid steps squared.
+        shares: m >= 2.
+
+    Source: Theorem 10 of docs/specification.md.
+    """
+    v, m = variance, shares
     L, a = math.pi**2 * v * (m - 1) / m, math.pi**2 * v / m
     R = m / 2 + math.sqrt(2 * m * v * L)
     log_theta = math.log1p(2.0 / math.expm1(a)) if a < 700.0 else 0.0
     log_eta = -0.5 * math.log(2 * math.pi * m * v) - L + (m - 1) * log_theta
-    log_tv = max(math.log(R + 0.5) + log_eta, math.log(2.0) - L) + math.log(2.0)
-    return (math.log(MOST_NUMBERS) + epsilon + math.log(2.0) + log_tv) / math.log(10.0)
+    return max(math.log(R + 0.5) + log_eta, math.log(2.0) - L) + math.log(2.0)
 
 
 def check_aliasing(aliasing: float | None) -> None:

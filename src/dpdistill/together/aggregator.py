@@ -22,6 +22,7 @@ from dpdistill.schema import AnySchema
 from dpdistill.together.masks import KEY_BYTES, Attempt
 from dpdistill.together.messages import Malformed, Message, field, pack_params
 from dpdistill.together.plan import MOST_RECORDS, TogetherPlan
+from dpdistill.together.questions import Questions
 from dpdistill.together.statements import Contribution, sha256
 from dpdistill.together.transcript import SealedRound, Transcript, fault_of
 
@@ -71,9 +72,9 @@ class Aggregator:
         patience: float = 600.0,
         wait: float = 86400.0,
     ) -> None:
-        self._plan, self._method, self._links, self._ledger = plan, method, links, ledger
+        self._plan, self._links, self._ledger = plan, links, ledger
         self._transcript, self._patience, self._wait, self._facts = transcript, patience, wait, plan.facts
-        self._state = method.init(jax.random.key(plan.recipe["seed"]), self._facts)
+        self._questions = Questions(method, self._facts, plan.recipe["seed"])
 
     def release(self, t: int, query: Query, params: Params) -> Release:
         """Returns the sum of round t: asked once, replayed from the ledger afterwards.
@@ -85,10 +86,11 @@ class Aggregator:
         stored = self._ledger.lookup(t)
         if stored is not None:
             return stored
-        expected, like = self._method.ask(self._method.at_round(self._state, t))
-        if ByValue(expected) != ByValue(query):
+        expected, like = self._questions[t]
+        content = pack_params(jax.tree.map(np.asarray, params))
+        if ByValue(expected) != ByValue(query) or len(content) != len(pack_params(like)):
             raise CuratorError(f"The query of round {t} follows from releases: this method cannot be used together.")
-        content = self._transcript.question(t, pack_params(jax.tree.map(np.asarray, params)))
+        content = self._transcript.question(t, content)
         event = self._plan.schedule.event(t)
         shape, step, stddev = steps_of(query, params, self._facts, event.noise_multiplier, self._rows_per_unit)
         sealed = self._transcript.sealed(t) or self._sealed(t, content, math.prod(shape))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-import jax
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -21,6 +19,7 @@ from dpdistill.together.masks import KEY_BYTES, Attempt, masked, own_key, pair_k
 from dpdistill.together.messages import Malformed, Message, field, unpack_params
 from dpdistill.together.owner_store import OwnerStore
 from dpdistill.together.plan import TogetherPlan
+from dpdistill.together.questions import Questions
 from dpdistill.together.statements import CONTRIBUTION, HELLO, RUN_KEY, Contribution, is_signed, sha256, signed
 
 FAILED = "could not answer; its own terminal says why"
@@ -57,12 +56,11 @@ class Owner(Unshown):
     ) -> None:
         self._plan, self.name, self._key, self._store, self._account = plan, name, key, store, account
         self._x25519 = X25519PrivateKey.from_private_bytes(store.x25519)
-        self._method, self._state = implement(plan.part(), Method), None
         self._opened: tuple[RunLedger, ShareCurator] | None = None
         self.failure: Exception | None = None
         """The error of this machine, ledger or curator that ended an answer; for the owner's terminal."""
         self._keys = {owner.name: owner.public for owner in plan.owners}
-        self._asked = lru_cache(maxsize=8)(self._ask)
+        self._questions: Questions | None = None
 
     def hello(self, challenge: bytes) -> Message:
         """Returns the first message, with the owner's signature of the coordinator's challenge."""
@@ -142,7 +140,7 @@ class Owner(Unshown):
         noted = self._store.unmasked(attempt.round)
         if noted is not None and noted != attempt.content():
             raise Refusal(f"has unmasked round {attempt.round} with another list already")
-        query, like = self._asked(attempt.round)
+        query, like = self._question(attempt.round)
         params, digest = unpack_params(content, like), sha256(content)
         if not self._store.settle_question(attempt.round, digest):
             raise Refusal(f"has answered round {attempt.round} with other parameters already")
@@ -180,11 +178,11 @@ class Owner(Unshown):
     def _roster(self) -> dict[str, bytes]:
         return {name: bytes.fromhex(public) for name, public, _ in self._store.roster() or ()}
 
-    def _ask(self, t: int) -> tuple[Query, Params]:
-        """Returns a round's query and arrays of the shapes and types of its parameters, from the plan's recipe."""
-        if self._state is None:
-            self._state = self._method.init(jax.random.key(self._plan.recipe["seed"]), self._plan.facts)
-        return self._method.ask(self._method.at_round(self._state, t))
+    def _question(self, t: int) -> tuple[Query, Params]:
+        if self._questions is None:
+            method = implement(self._plan.part(), Method)
+            self._questions = Questions(method, self._plan.facts, self._plan.recipe["seed"])
+        return self._questions[t]
 
     def _share(self, t: int, query: Query | None = None, params: Params = None) -> np.ndarray:
         """Returns this owner's noised integer sum: drawn and committed once, read from the ledger afterwards.
@@ -192,6 +190,8 @@ class Owner(Unshown):
         Rounds that this owner missed are committed without a value: they are paid, and never drawn.
         """
         ledger, curator = self._open()
+        if t < ledger.resume_at - 1:
+            raise Refusal(f"has gone on from round {t} to later ones")
         if query is None:
             stored = ledger.lookup(t)
             if stored is None:

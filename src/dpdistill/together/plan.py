@@ -91,6 +91,10 @@ class TogetherPlan:
     version: str = __version__
     nonce: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("recipe", "schema"):  # lists for tuples, as in the file
+            object.__setattr__(self, name, json.loads(json.dumps(getattr(self, name))))
+
     @classmethod
     def new(cls, **stated: Any) -> TogetherPlan:
         """Returns a plan with a fresh nonce, after checking it."""
