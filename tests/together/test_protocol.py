@@ -365,7 +365,7 @@ class TestCoordinator:
         self.run(four, aggregator)
         assert self.paid(four) == ([3, 3, 3, 3], {1.0})
         message = asked(four, round=1, params=aggregator._transcript.question(1, b""))
-        assert refusal(four, "owner 00", message) == "has gone on from round 1 to later ones"
+        assert refusal(four, "owner 00", message) == "has answered later rounds than 1 already"
 
     def test_too_few_owners_stop_the_run_and_it_resumes(self, four):
         aggregator = four.start()

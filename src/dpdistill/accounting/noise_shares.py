@@ -9,7 +9,7 @@ LEAST_OWNERS = 3
 LEAST_STEPS = 2.0**20
 """Least standard deviation, in grid steps, of the noise of a round: K >= 2^20 / noise_multiplier."""
 LEAST_LINEAR_STEPS = 2000.0
-"""The same for linear queries, divided by the noise multiplier: step <= 5e-4 clip_norm."""
+"""Least standard deviation of a linear query, divided by its noise multiplier: step <= 5e-4 clip_norm."""
 MOST_NUMBERS = 2**50
 """Largest count of released numbers of a run for which the aliasing is stated."""
 MOST_ALIASING = -100.0

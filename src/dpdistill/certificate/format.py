@@ -140,7 +140,7 @@ class Owner(Model):
 
 
 class Summation(Model):
-    """How the sums of several owners were formed; present if and only if the certificate has owners."""
+    """Formation of the sums of several owners; present if and only if the certificate has owners."""
 
     mode: Annotated[Literal["summed unseen"], Field(description="No party saw the sum of one owner's records.")]
     plan: Annotated[Sha256, Field(description="SHA-256 of the plan that all owners had before anything was paid.")]
@@ -216,7 +216,7 @@ class Certificate(Model):
     date: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     scope: Annotated[str, Field(description="What epsilon covers and what it does not, in words.")]
 
-    summation: Summation | None = None
+    summation: Summation = None  # type: ignore[assignment]  # only in a certificate of several owners; never null
 
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as plain data, in the order of writing; `summation` only if it is stated."""

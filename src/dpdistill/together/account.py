@@ -1,4 +1,4 @@
-"""What an owner checks and pays: its records against the plan, then its own ledgers."""
+"""Checks an owner's records against the plan, then pays in the owner's ledgers."""
 
 from __future__ import annotations
 

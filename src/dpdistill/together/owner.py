@@ -191,7 +191,7 @@ class Owner(Unshown):
         """
         ledger, curator = self._open()
         if t < ledger.resume_at - 1:
-            raise Refusal(f"has gone on from round {t} to later ones")
+            raise Refusal(f"has answered later rounds than {t} already")
         if query is None:
             stored = ledger.lookup(t)
             if stored is None:

@@ -1,4 +1,4 @@
-"""What an owner must not forget in a run: its keys, the questions, and which list it unmasked in each round."""
+"""Durable notes of an owner in a run: its keys, the questions, and the list that it unmasked in each round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What owners sign: the key of a run, the answer to a coordinator's challenge, and each contribution."""
+"""Signed statements of owners: the key of a run, the answer to a coordinator's challenge, and each contribution."""
 
 from __future__ import annotations
 

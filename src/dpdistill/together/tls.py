@@ -170,7 +170,7 @@ def connect(address: str, context: ssl.SSLContext) -> Connection:
     """Returns an owner's connection to the coordinator.
 
     Raises:
-        Lost: nobody answers there.
+        Lost: no coordinator answers there.
         DataError: the coordinator has another certificate than the plan's.
     """
     try:
