@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from dpdistill.api.together import together_join as together_join
     from dpdistill.api.together import together_plan as together_plan
     from dpdistill.api.together import together_serve as together_serve
+    from dpdistill.api.together_demo import demo_together as demo_together
     from dpdistill.certificate.check import Verification as Verification
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
@@ -133,6 +134,7 @@ _PLACES = {
     "api.signing": ("new_key", "sign"),
     "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
     "api.together": ("together_join", "together_plan", "together_serve"),
+    "api.together_demo": ("demo_together",),
     "certificate.check": ("Verification",),
     "ledger.dataset": ("LedgerSummary",),
     "publish.export.publisher": ("Publisher",),
@@ -221,6 +223,7 @@ __all__ = [
     "check_table",
     "count",
     "demo",
+    "demo_together",
     "distill",
     "distill_without_privacy",
     "doctor",
