@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from dpdistill.api.tables import TableCheck as TableCheck
     from dpdistill.api.tables import check_table as check_table
     from dpdistill.api.tables import draft_schema as draft_schema
+    from dpdistill.api.together import together_check as together_check
     from dpdistill.api.together import together_join as together_join
     from dpdistill.api.together import together_plan as together_plan
     from dpdistill.api.together import together_serve as together_serve
@@ -133,7 +134,7 @@ _PLACES = {
     "api.sample": ("Sample", "sample"),
     "api.signing": ("new_key", "sign"),
     "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
-    "api.together": ("together_join", "together_plan", "together_serve"),
+    "api.together": ("together_check", "together_join", "together_plan", "together_serve"),
     "api.together_demo": ("demo_together",),
     "certificate.check": ("Verification",),
     "ledger.dataset": ("LedgerSummary",),
@@ -244,6 +245,7 @@ __all__ = [
     "sign",
     "straighten_images",
     "student",
+    "together_check",
     "together_join",
     "together_plan",
     "together_serve",

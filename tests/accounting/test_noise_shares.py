@@ -49,11 +49,12 @@ def test_the_bound_holds_where_aliasing_can_be_computed(variance, shares):
 def test_two_shares_have_aliasing_of_the_stated_order():
     # exp(-pi^2 v) for two shares: the bound has twice the exponent per unit of variance that it claims, and no more.
     first, second = (log_total_variation(v, 2) for v in (10.0, 11.0))
-    assert second - first == pytest.approx(-math.pi**2 / 2, abs=0.1)
+    assert second - first == pytest.approx(-(math.pi**2) / 2, abs=0.1)
 
 
 @pytest.mark.parametrize(
-    ("owners", "dropouts", "colluders", "shares"), [(3, 0, 1, 2), (4, 1, 1, 2), (10, 1, 1, 8), (5, 1, 2, 2), (3, 0, 2, 1)]
+    ("owners", "dropouts", "colluders", "shares"),
+    [(3, 0, 1, 2), (4, 1, 1, 2), (10, 1, 1, 8), (5, 1, 2, 2), (3, 0, 2, 1)],
 )
 def test_shares_are_the_honest_owners_of_the_shortest_list(owners, dropouts, colluders, shares):
     assert noise_shares(owners, dropouts, colluders) == shares

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from scipy import stats
+
 from dpdistill.accounting.schedule import Budget, calibrate
 from dpdistill.ledger.dataset import DatasetLedger
 from dpdistill.ledger.run import MEMORY, RunLedger
@@ -65,6 +67,12 @@ def random_records(n: int, seed: int = 0, schema: Schema = SCHEMA) -> Records:
 
 def split(records: Records, parts: int) -> list[Records]:
     return [replace(records, X=records.X[i::parts], y=records.y[i::parts]) for i in range(parts)]
+
+
+def is_uniform(words: np.ndarray) -> bool:
+    """Whether 64-bit words pass a chi-square test of their bytes at each of the eight places."""
+    counts = [np.bincount(words.view(np.uint8).reshape(-1, 8)[:, k], minlength=256) for k in range(8)]
+    return min(stats.chisquare(count).pvalue for count in counts) > 1e-4
 
 
 class Here:

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from scipy import stats
+from parties import is_uniform
 
 from dpdistill.together import owner_store
 from dpdistill.together.masks import Attempt, derive, masked, own_key, pair_key, stream, unmasked
@@ -14,12 +14,6 @@ from dpdistill.together.owner_store import OwnerStore
 
 NAMES = ("a", "b", "c")
 ATTEMPT = Attempt("0" * 64, 3, 0, NAMES)
-
-
-def is_uniform(words):
-    """Whether 64-bit words pass a chi-square test of their bytes at each of the eight places."""
-    counts = [np.bincount(words.view(np.uint8).reshape(-1, 8)[:, k], minlength=256) for k in range(8)]
-    return min(stats.chisquare(count).pvalue for count in counts) > 1e-4
 
 
 def masked_by_all(shares, attempt=ATTEMPT):

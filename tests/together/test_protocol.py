@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from contract import NoNoise, make_records, memory_ledger, table_records, tiny
-from parties import Parties, new_keys, plan_of, random_records, split
-from test_masks import is_uniform
+from parties import Parties, is_uniform, new_keys, plan_of, random_records, split
 
 from dpdistill.errors import CuratorError, LedgerError, Unanswered
 from dpdistill.ledger.dataset import DatasetLedger
@@ -345,9 +344,7 @@ class TestCoordinator:
             None if name in lost and message["kind"] == "contribute" and message["round"] == 1 else answer
         )
         self.run(four, aggregator)
-        lists = {
-            message["round"]: message["names"] for _, message, _ in four.links.seen if message["kind"] == "reveal"
-        }
+        lists = {message["round"]: message["names"] for _, message, _ in four.links.seen if message["kind"] == "reveal"}
         assert lists[1] == ["owner 00", "owner 01", "owner 03"]
         assert lists[0] == lists[2] == [*four.plan.names]
         assert self.paid(four) == ([3, 3, 3, 3], {1.0})
@@ -364,7 +361,7 @@ class TestCoordinator:
         aggregator.release = release
         self.run(four, aggregator)
         assert self.paid(four) == ([3, 3, 3, 3], {1.0})
-        message = asked(four, round=1, params=aggregator._transcript.question(1, b""))
+        message = asked(four, round=1, params=aggregator._transcript.question(1))
         assert refusal(four, "owner 00", message) == "has answered later rounds than 1 already"
 
     def test_too_few_owners_stop_the_run_and_it_resumes(self, four):

@@ -32,7 +32,11 @@ def noise_shares(owners: int, dropouts: int, colluders: int) -> int:
     Raises:
         ValueError: unless n > 2d + c, so that two lists of n - d owners have an honest owner in common.
     """
-    for name, number, least in (("owners", owners, LEAST_OWNERS), ("dropouts", dropouts, 0), ("colluders", colluders, 1)):
+    for name, number, least in (
+        ("owners", owners, LEAST_OWNERS),
+        ("dropouts", dropouts, 0),
+        ("colluders", colluders, 1),
+    ):
         if type(number) is not int or number < least:
             raise ValueError(f"Expected {name}={number!r:.80} as a whole number >= {least}.")
     if owners <= 2 * dropouts + colluders:
@@ -96,4 +100,6 @@ def check_aliasing(aliasing: float | None) -> None:
         ValueError: more than 1e-100.
     """
     if aliasing is not None and not aliasing <= MOST_ALIASING:
-        raise ValueError(f"Expected an aliasing of at most 1e-100; got 10^{aliasing:.1f}: use fewer owners or more noise.")
+        raise ValueError(
+            f"Expected an aliasing of at most 1e-100; got 10^{aliasing:.1f}: use fewer owners or more noise."
+        )

@@ -13,6 +13,7 @@ from dpdistill.schema import AnySchema, DataError, Schema, TableSchema
 
 if TYPE_CHECKING:
     from dpdistill.accounting.schedule import Budget
+    from dpdistill.certificate.check import Check
     from dpdistill.method import Method
     from dpdistill.run.result import Result
     from dpdistill.storage.records import Records
@@ -191,6 +192,37 @@ def together_join(
         join(plan, key, records, place, Path(ledger), **how)
 
 
+def together_check(
+    folder: str | os.PathLike,
+    plan: str | os.PathLike,
+    transcript: str | os.PathLike,
+    run_dir: str | os.PathLike | None = None,
+    owner: str = "",
+) -> list[Check]:
+    """Returns checks that a result follows from what the owners of a run signed, by computing the result again.
+
+    Args:
+        folder: the result.
+        plan: file of the plan.
+        transcript: a copy of the folder `transcript` in the coordinator's DIR.run.
+        run_dir: an owner's folder of the run, to find its own contributions; None leaves them out.
+        owner: name of that owner.
+
+    Raises:
+        DataError: a plan that cannot be read.
+        LedgerError: a run_dir of another run.
+    """
+    from dpdistill.together.plan import TogetherPlan
+    from dpdistill.together.replay import check_transcript
+
+    place = None if run_dir is None else Path(run_dir)
+    from dpdistill.together.owner_store import FILE
+
+    if not Path(transcript).is_dir() or (place is not None and not (place / FILE).is_file()):
+        raise DataError("Expected the folders of a transcript and of an owner's run: one of them does not exist.")
+    return [*check_transcript(TogetherPlan.read(Path(plan)), Path(transcript), Path(folder), place, owner)]
+
+
 def schema_of(reading: Reading, shape: str | None) -> AnySchema:
     """Returns the public facts of a plan: of schema.yaml, or those stated for images.
 
@@ -268,7 +300,9 @@ def _records(
     from dpdistill.sources.load import load
 
     with listener.working("reading the records"):
-        records = load(data, strict=not reading.lenient, labels=reading.labels, like=facts, unit=unit, memory=machine.memory)
+        records = load(
+            data, strict=not reading.lenient, labels=reading.labels, like=facts, unit=unit, memory=machine.memory
+        )
     for each in records.notes:
         listener.note(each)
     return records

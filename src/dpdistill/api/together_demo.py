@@ -72,7 +72,9 @@ def _owner(place: Path, records: Any, k: int, epsilon: float) -> Path:
 
     place.mkdir(mode=0o700, parents=True)
     place.parent.chmod(0o700)
-    np.savez(place / "records.npz", X=np.asarray(records.X[k :: len(OWNERS)]), y=np.asarray(records.y[k :: len(OWNERS)]))
+    np.savez(
+        place / "records.npz", X=np.asarray(records.X[k :: len(OWNERS)]), y=np.asarray(records.y[k :: len(OWNERS)])
+    )
     DatasetLedger.begin(place / "data.ledger", epsilon)
     return new_key(place / "owner.key", None)
 
@@ -89,7 +91,16 @@ def _owners(places: dict[str, Path], plan: Path) -> Iterator[None]:
         for name, place in places.items():
             options = {"--plan": plan, "--key": place / "owner.key", "--ledger": place / "data.ledger"}
             words = [str(word) for pair in {**options, "--run": place / "run"}.items() for word in pair]
-            command = [sys.executable, "-m", "dpdistill", "together", "join", str(place / "records.npz"), *words, "--yes"]
+            command = [
+                sys.executable,
+                "-m",
+                "dpdistill",
+                "together",
+                "join",
+                str(place / "records.npz"),
+                *words,
+                "--yes",
+            ]
             with (place / "log.txt").open("wb") as log:
                 started[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         yield

@@ -16,9 +16,7 @@ from dpdistill.cli.passphrase import unlocked
 from dpdistill.cli.terminal import give, note, say
 from dpdistill.schema import DataError
 
-app = typer.Typer(
-    no_args_is_help=True, help="Distil one set from the records of several owners, who do not pool them."
-)
+app = typer.Typer(no_args_is_help=True, help="Distil one set from the records of several owners, who do not pool them.")
 OutFolder = Annotated[str, typer.Option("--out", rich_help_panel="Output", help="Folder for the result.")]
 WaitSeconds = Annotated[
     float, typer.Option("--wait", rich_help_panel="Machine", help="Seconds to wait for other parties.", min=0.0)
@@ -131,6 +129,29 @@ def join(
     )  # fmt: skip
     give(run=plan.run)
     say(f"The run has ended. {ledger} has paid for it; keep {run_dir}, and do not share it.")
+
+
+@app.command("check")
+def check(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The result.")],
+    plan_file: Annotated[str, typer.Option("--plan", rich_help_panel="Data", help="The plan of its run.")],
+    transcript: Annotated[
+        str, typer.Option(rich_help_panel="Data", help="A copy of the folder `transcript` of the coordinator.")
+    ],
+    run_dir: Annotated[
+        str | None, typer.Option("--run", rich_help_panel="Data", help="Your folder of the run, to find your own sums.")
+    ] = None,
+    owner: Annotated[str, typer.Option(rich_help_panel="Data", help="Your name in the plan, with --run.")] = "",
+) -> None:
+    """Check that a result follows from what the owners signed, by computing it again; exit code 1 if not."""
+    checks = dp.together_check(folder, plan_file, transcript, run_dir, owner)
+    for each in checks:
+        say(each.detail, {True: "ok   ", False: "FAILED ", None: "     "}[each.passed])
+    passed = all(each.passed is not False for each in checks)
+    give(passed=passed)
+    say("PASSED" if passed else "FAILED")
+    if not passed:
+        raise typer.Exit(1)
 
 
 def _owner(text: str) -> tuple[str, tuple[str, int]]:

@@ -80,7 +80,5 @@ def open_account(
     expect(payment)
     ledger = open_ledger(records, identity, schedule, run_dir, dataset, f"together {plan.run[:16]}", False, payment)
     space = Memory.of(memory, run_dir)
-    curator = ShareCurator(
-        records, schedule, ledger, entropy, compute, space, LocalAggregator, shares=plan.shares
-    )
+    curator = ShareCurator(records, schedule, ledger, entropy, compute, space, LocalAggregator, shares=plan.shares)
     return ledger, curator

@@ -90,7 +90,7 @@ class Aggregator:
         content = pack_params(jax.tree.map(np.asarray, params))
         if ByValue(expected) != ByValue(query) or len(content) != len(pack_params(like)):
             raise CuratorError(f"The query of round {t} follows from releases: this method cannot be used together.")
-        content = self._transcript.question(t, content)
+        content = self._transcript.settle_question(t, content)
         event = self._plan.schedule.event(t)
         shape, step, stddev = steps_of(query, params, self._facts, event.noise_multiplier, self._rows_per_unit)
         sealed = self._transcript.sealed(t) or self._sealed(t, content, math.prod(shape))

@@ -52,7 +52,9 @@ class PlanOwner:
         """
         kind, _, text = self.key.partition(" ")
         if kind != ED25519:
-            raise DataError(f"Expected an Ed25519 key of the owner {self.name[:64]!r}: `dpdistill key new FILE` makes one.")
+            raise DataError(
+                f"Expected an Ed25519 key of the owner {self.name[:64]!r}: `dpdistill key new FILE` makes one."
+            )
         return PublicKey.parse(kind, text.split(" ")[0], f"of the owner {self.name[:64]!r}")
 
 
@@ -252,10 +254,15 @@ class TogetherPlan:
         """Returns the plan in words, for an owner to accept or refuse."""
         budget, n = self.schedule.budget, len(self.owners)
         unit = "one record" if budget.unit is None else f"one {budget.unit}"
-        at_k = f" A person with records at {self.persons_at} owners has {self.persons_at} times mu." * (self.persons_at > 1)
+        at_k = f" A person with records at {self.persons_at} owners has {self.persons_at} times mu." * (
+            self.persons_at > 1
+        )
         return [
             f"Run {self.run} of {n} owners. Their keys, which you compare with the owners themselves:",
-            *(f"  {owner.name}: {owner.public.fingerprint}, at most {owner.most_records:,} records" for owner in self.owners),
+            *(
+                f"  {owner.name}: {owner.public.fingerprint}, at most {owner.most_records:,} records"
+                for owner in self.owners
+            ),
             f"Method {self.recipe['method']}, {self.schedule.rounds} rounds; "
             f"epsilon {budget.epsilon:g} at delta {budget.delta:g}, {budget.adjacency}, for {unit} of any owner.{at_k}",
             f"Up to {self.dropouts} owners may drop out of a round, and up to {self.colluders} may collude with the "

@@ -74,7 +74,9 @@ class Server:
         """Returns why a peer is not let in, or None."""
         run, version = field(hello, "run", str), field(hello, "version", str)
         if version != self._plan.version:
-            return f"the coordinator has dpdistill {self._plan.version}, and you have {version[:40]!r}: install the same"
+            return (
+                f"the coordinator has dpdistill {self._plan.version}, and you have {version[:40]!r}: install the same"
+            )
         if run != self._plan.run:
             return "you have another plan than the coordinator: ask for the file again, and compare its first digits"
         name, public = field(hello, "name", str), field(hello, "key", str)

@@ -61,13 +61,15 @@ class Transcript:
         path = self._file(t, what)
         return path.read_bytes() if path.exists() else None
 
-    def question(self, t: int, params: bytes) -> bytes:
-        """Returns the parameters that were asked in a round; those given now if none were."""
-        stored = self._read(t, "question")
-        if stored is None:
+    def question(self, t: int) -> bytes | None:
+        """Returns the parameters that were asked in a round, or None."""
+        return self._read(t, "question")
+
+    def settle_question(self, t: int, params: bytes) -> bytes:
+        """Returns the parameters that were asked in a round; stores these if none were."""
+        if self.question(t) is None:
             write_synced(self._file(t, "question"), params)
-            return params
-        return stored
+        return self.question(t) or b""
 
     def seal(self, sealed: SealedRound) -> None:
         """Stores a round whose list will never change."""
