@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from scipy import stats
 
 from dpdistill.accounting.schedule import Budget, calibrate

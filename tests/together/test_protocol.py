@@ -14,7 +14,7 @@ from dpdistill.method import no_progress
 from dpdistill.methods import METHODS
 from dpdistill.private.curator import Curator
 from dpdistill.private.linear import step_and_sensitivity
-from dpdistill.query import ByValue, Compute, LinearQuery, Release
+from dpdistill.query import ByValue, LinearQuery, Release
 from dpdistill.recipe.saved import check_kind
 from dpdistill.run.checkpoint import Store
 from dpdistill.run.driver import run_rounds
@@ -230,7 +230,7 @@ class TestUnmasking:
     def contributions(self, parties, names=None, attempt=0, params=None):
         """Answers of all listed owners to round 0."""
         if params is None:
-            _, query, params = first_question(parties)
+            _, _query, params = first_question(parties)
             self.params = pack_params(params)
         message = asked(parties, attempt=attempt, names=names, params=self.params)
         answers = {name: parties.links.owners[name].answer(message) for name in message["names"]}
@@ -268,12 +268,12 @@ class TestUnmasking:
         statements = [answer["statement"] for answer in answers.values()]
         attempt = Attempt(three.plan.run, 0, 0, three.plan.names)
         forged = Contribution.from_json(statements[1])
-        forged = forged.to_json()[:4] + [signed(three.keys["owner 02"], CONTRIBUTION, forged.stated(attempt))]
+        forged = [*forged.to_json()[:4], signed(three.keys["owner 02"], CONTRIBUTION, forged.stated(attempt))]
         stranger = Contribution("owner 01", *statements[1][1:])
         other = Attempt(three.plan.run, 0, 1, three.plan.names)
-        of_other = stranger.to_json()[:4] + [signed(three.keys["owner 01"], CONTRIBUTION, stranger.stated(other))]
+        of_other = [*stranger.to_json()[:4], signed(three.keys["owner 01"], CONTRIBUTION, stranger.stated(other))]
         changed = replace(stranger, params="0" * 64)
-        changed = changed.to_json()[:4] + [signed(three.keys["owner 01"], CONTRIBUTION, changed.stated(attempt))]
+        changed = [*changed.to_json()[:4], signed(three.keys["owner 01"], CONTRIBUTION, changed.stated(attempt))]
         for wrong, found in (
             (statements[:2], "the statements of all listed owners"),
             ([statements[0], statements[2], statements[1]], "the statements of all listed owners"),
@@ -293,7 +293,7 @@ class TestUnmasking:
         method = tiny("ldpdc", sampling_prob=1.0)
         parties = parties_of(tmp_path, 3, method, make_records(3))
         parties.start()
-        _, query, params = first_question(parties)
+        _, _query, params = first_question(parties)
         self.params = pack_params(params)
         words = [
             np.frombuffer(self.contributions(parties, attempt=k, params=params)["owner 00"]["words"], "<u8")

@@ -57,10 +57,8 @@ def demo_together(out: str | os.PathLike = "demo", epsilon: float = 1.0, *, list
     _, file = together_plan(path, owners, records.schema, method, Budget(epsilon), address=address, pace=0.0)
     with _owners(places, file):
         result = together_serve(path, wait=SECONDS, patience=SECONDS, listener=listener)
-    made, accuracies = result.distilled, []
-    for X, y in ((made.X, made.y), scaled(records)):
-        accuracies.append(accuracy_of(X, y, test))
-    return Demo(path, result, *accuracies, len(records))
+    made = result.distilled
+    return Demo(path, result, accuracy_of(made.X, made.y, test), accuracy_of(*scaled(records), test), len(records))
 
 
 def _owner(place: Path, records: Any, k: int, epsilon: float) -> Path:

@@ -45,6 +45,6 @@ def check_owners(certificate: Certificate, schedule: Schedule) -> Iterator[Check
     yield Check(
         "owners",
         True,
-        f"{n} owners ({plain(', '.join(names), 200)}), {stated.mode}: each added 1/{shares} of the variance, which suffices "
-        f"if at most {d} drop out of a round and at most {c} collude; delta grows by {grows}; {person}.",
+        f"{n} owners ({plain(', '.join(names), 200)}), {stated.mode}: each added 1/{shares} of the variance, which "
+        f"suffices if at most {d} drop out of a round and at most {c} collude; delta grows by {grows}; {person}.",
     )

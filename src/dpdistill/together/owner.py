@@ -1,9 +1,9 @@
-"""An owner: answers a coordinator with masked sums of its own records, and refuses whatever the plan does not promise."""
+"""An owner: answers a coordinator with masked sums of its records, and refuses whatever the plan does not promise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -149,7 +149,7 @@ class Owner(Unshown):
         pairs = {name: pair_key(self._x25519, keys[name], attempt) for name in attempt.names if name != self.name}
         words = masked(share, key, pairs, self.name).astype("<u8").tobytes()
         stated = Contribution(self.name, digest, sha256(words), sha256(key))
-        stated = Contribution(*stated.to_json()[:4], signed(self._key, CONTRIBUTION, stated.stated(attempt)))
+        stated = replace(stated, signature=signed(self._key, CONTRIBUTION, stated.stated(attempt)))
         self._store.keep_contribution(attempt.content(), stated.to_json())
         return {"kind": "contribution", "statement": stated.to_json(), "words": words}
 

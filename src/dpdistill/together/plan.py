@@ -164,7 +164,8 @@ class TogetherPlan:
         """
         if self.version != __version__:
             raise DataError(
-                f"The plan was made with dpdistill {self.version[:40]}; here is {__version__}: all parties need one version."
+                f"The plan was made with dpdistill {self.version[:40]}; here is {__version__}: all parties "
+                "need one version."
             )
         names = [owner.name for owner in self.owners]
         for owner in self.owners:

@@ -25,7 +25,7 @@ from dpdistill.together.owner_store import OwnerStore
 from dpdistill.together.plan import TogetherPlan
 from dpdistill.together.transcript import Transcript, check_round
 
-_CLOSE = {"rtol": 1e-3, "atol": 1e-3}
+_CLOSE = 1e-3
 """Tolerance for numbers that another machine computed: low bits differ between processors."""
 
 
@@ -77,7 +77,7 @@ def _check_asked(t: int, asked: bytes, params: Params) -> None:
     except Malformed:
         raise DataError(f"Round {t} asked for parameters of another form.") from None
     for found, expected in zip(jax.tree.leaves(stated), jax.tree.leaves(params), strict=True):
-        if not np.allclose(found.astype(np.float64), expected.astype(np.float64), **_CLOSE):
+        if not np.allclose(found.astype(np.float64), expected.astype(np.float64), rtol=_CLOSE, atol=_CLOSE):
             raise DataError(f"Round {t} asked for parameters that do not follow from the earlier sums.")
 
 
@@ -126,4 +126,4 @@ def _compared(found: Distilled, expected: Distilled) -> Check:
     detail = (
         f"The synthetic records differ from those that this machine computes by at most {gap:.3g} (of a range of 2)."
     )
-    return Check("records", True if gap < _CLOSE["atol"] else None, detail)
+    return Check("records", True if gap < _CLOSE else None, detail)

@@ -118,7 +118,7 @@ def _wait_for_all(plan: TogetherPlan, server: Server, wait: float) -> None:
     while missing := set(plan.names) - server.connected():
         if time.monotonic() >= until:
             raise Unanswered(
-                f"Owners did not connect: {', '.join(sorted(missing))}. Nothing was asked or paid; start the coordinator "
-                "again with the same command when they can."
+                f"Owners did not connect: {', '.join(sorted(missing))}. Nothing was asked or paid; start the "
+                "coordinator again with the same command when they can."
             )
         time.sleep(0.1)

@@ -1,7 +1,8 @@
-"""TLS between owners and coordinator: owners connect outwards, and know the coordinator by its certificate in the plan."""
+"""TLS between owners and coordinator: owners connect outwards, and trust the certificate in the plan alone."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -159,10 +160,8 @@ class Connection:
 
     def close(self) -> None:
         """Ends the connection; closing twice is allowed."""
-        try:
+        with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._channel.close()
 
 
@@ -182,8 +181,8 @@ def connect(address: str, context: ssl.SSLContext) -> Connection:
     except ssl.SSLCertVerificationError:
         channel.close()
         raise DataError(
-            f"The coordinator at {address} has another TLS certificate than the plan's: nothing was sent to it; ask who "
-            "made the plan."
+            f"The coordinator at {address} has another TLS certificate than the plan's: nothing was sent to it; ask "
+            "who made the plan."
         ) from None
     except OSError:
         channel.close()
