@@ -188,6 +188,16 @@ def test_a_cap_that_is_too_small_is_refused_before_anything(network):
     assert isinstance(network.errors["owner 00"], LedgerError)
 
 
+def test_a_cap_that_earlier_runs_have_used_is_refused_before_anything(network):
+    ledger = DatasetLedger.begin(network.folder / "used", 1.2)
+    ledger.bind(lambda key: bytes(32))
+    ledger.reserve("1" * 32, "an earlier run", network.plan.schedule, ("1" * 32, "2" * 32))
+    with network.server() as server:
+        network.take_part("owner 00", ledger=network.folder / "used").join(20)
+        assert server.connected() == set()
+    assert isinstance(network.errors["owner 00"], LedgerError)
+
+
 def test_an_owner_that_refuses_stops_the_run_on_both_sides(network, monkeypatch):
     original = Owner._contribute
 

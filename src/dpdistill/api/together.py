@@ -183,8 +183,8 @@ def together_join(
     plan.check()
     key = key if isinstance(key, SigningKey) else read_signing_key(key)
     name = name_of(plan, key)
-    check_cap(plan, DatasetLedger(ledger))  # before a record is read
     place = Path(run_dir)
+    check_cap(plan, DatasetLedger(ledger), place)  # before a record is read
     records = _records(plan, data, reading, machine, place, listener)
     listener.note(f"This owner is {name}; nothing is paid before all owners have come.")
     with listener.progress() as progress:

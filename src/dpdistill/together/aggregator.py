@@ -95,6 +95,7 @@ class Aggregator:
         shape, step, stddev = steps_of(query, params, self._facts, event.noise_multiplier, self._rows_per_unit)
         sealed = self._transcript.sealed(t) or self._sealed(t, content, math.prod(shape))
         total = sealed.sum(self._keys(sealed)).reshape(shape)
+        stddev *= excess_of(self._plan, sealed.attempt)
         return self._ledger.commit(t, event, total.astype(np.float64) * step, stddev)
 
     @property
@@ -207,6 +208,11 @@ def _message(kind: str, attempt: Attempt) -> dict[str, Any]:
         "attempt": attempt.attempt,
         "names": list(attempt.names),
     }
+
+
+def excess_of(plan: TogetherPlan, attempt: Attempt) -> float:
+    """Returns the standard deviation of a sum's noise, divided by the accounted one: more owners add more noise."""
+    return math.sqrt(len(attempt.names) / plan.shares)
 
 
 def steps_of(

@@ -32,13 +32,17 @@ def name_of(plan: TogetherPlan, key: SigningKey) -> str:
     raise DataError(f"The plan has no owner with your key {key.public.fingerprint}: ask for a plan that has it.")
 
 
-def check_cap(plan: TogetherPlan, dataset: DatasetLedger) -> None:
+def check_cap(plan: TogetherPlan, dataset: DatasetLedger, run_dir: Path) -> None:
     """Refuses a plan that would exceed the cap of the owner's ledger, before any record is read.
 
     Raises:
-        LedgerError: the cap would be exceeded, or there is no ledger.
+        LedgerError: the cap would be exceeded (a resumed run has already paid), there is no ledger, or the run was
+            resumed in a copy of run_dir.
     """
     dataset.check_first(plan.schedule.budget.epsilon)
+    resumed = RunLedger.find(run_dir)
+    run_id, nonces = ("", ("", "")) if resumed is None else (resumed.run_id, resumed.nonces)
+    dataset.check(plan.schedule, run_id, nonces)
 
 
 def join(
@@ -78,7 +82,7 @@ def join(
         `plan.colluders` are honest: each round's sum of at least n - d owners, and masks.
     """
     name, dataset = name_of(plan, key), DatasetLedger(ledger)
-    check_cap(plan, dataset)
+    check_cap(plan, dataset, run_dir)
     check_records(plan, name, records)
     opened: list[RunLedger] = []
 

@@ -19,7 +19,7 @@ from dpdistill.recipe.parts import implement
 from dpdistill.run.checkpoint import Store
 from dpdistill.run.driver import run_rounds
 from dpdistill.schema import DataError
-from dpdistill.together.aggregator import steps_of
+from dpdistill.together.aggregator import excess_of, steps_of
 from dpdistill.together.messages import Malformed, pack_params, unpack_params
 from dpdistill.together.owner_store import OwnerStore
 from dpdistill.together.plan import TogetherPlan
@@ -55,6 +55,7 @@ class _Replay:
         event = self._plan.schedule.event(t)
         rows = self._plan.schedule.budget.rows_per_unit
         shape, step, stddev = steps_of(query, params, self._plan.facts, event.noise_multiplier, rows)
+        stddev *= excess_of(self._plan, sealed.attempt)
         return Release(t, sealed.sum(keys).reshape(shape).astype(np.float64) * step, stddev, event)
 
     def _check_own(self, t: int, attempt: bytes, statements: list[list[str]]) -> None:
