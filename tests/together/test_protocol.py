@@ -374,6 +374,12 @@ class TestCoordinator:
         self.run(four, four.coordinator())
         assert self.paid(four) == ([3, 3, 3, 3], {1.0})
 
+    def test_owners_that_never_answer_in_time_stop_the_run(self, three):
+        aggregator = three.start()
+        three.links.change = lambda name, message, answer: None if name == "owner 01" else answer
+        with pytest.raises(Unanswered, match=r"owner 01 did not answer within 0\.05 seconds: nothing is lost"):
+            self.run(three, aggregator)
+
     def test_a_signer_that_vanishes_is_waited_for(self, four):
         aggregator = four.start()
         four.links.change = lambda name, message, answer: (

@@ -122,8 +122,13 @@ class Aggregator:
             LOG.warning("round %d: no answer of %s; nothing was unmasked", t, missing)
             if len(kept) >= least:
                 names, number = tuple(kept), number + 1
-            else:
+            elif time.monotonic() < until:
                 names = self._plan.names
+            else:
+                raise Unanswered(
+                    f"Round {t} needs {least} owners, and {missing} did not answer within {self._patience:g} seconds: "
+                    "nothing is lost; start the coordinator again, with a larger --patience if a round takes longer."
+                )
 
     def _waited_for(self, t: int, names: Iterable[str], least: int, until: float) -> tuple[str, ...]:
         """Returns the owners of a list that are connected: all of them, or after some patience enough of them."""
