@@ -23,10 +23,10 @@ def sums_of_two_lists(folder):
     sums = []
     for attempt, names in enumerate((parties.plan.names, parties.plan.names[:3])):
         message = {"run": parties.plan.run, "round": 0, "attempt": attempt, "names": list(names), "params": params}
-        asked = dict.fromkeys(names, {**message, "kind": "contribute"})
-        answers = parties.links.ask(asked)
+        answers = parties.links.ask({name: {**message, "kind": "contribute"} for name in names})
         statements = [answer.get("statement") for answer in answers.values()]
-        revealed = parties.links.ask(dict.fromkeys(names, {**message, "kind": "reveal", "statements": statements}))
+        asked = {**message, "kind": "reveal", "statements": statements}
+        revealed = parties.links.ask({name: asked for name in names})
         if any("key" not in answer for answer in revealed.values()):
             sums.append(None)
             continue
