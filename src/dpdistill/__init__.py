@@ -68,6 +68,11 @@ if TYPE_CHECKING:
     from dpdistill.api.tables import TableCheck as TableCheck
     from dpdistill.api.tables import check_table as check_table
     from dpdistill.api.tables import draft_schema as draft_schema
+    from dpdistill.api.together import together_check as together_check
+    from dpdistill.api.together import together_join as together_join
+    from dpdistill.api.together import together_plan as together_plan
+    from dpdistill.api.together import together_serve as together_serve
+    from dpdistill.api.together_demo import demo_together as demo_together
     from dpdistill.certificate.check import Verification as Verification
     from dpdistill.errors import CertificateError as CertificateError
     from dpdistill.errors import CuratorError as CuratorError
@@ -133,6 +138,8 @@ _PLACES = {
     "api.sample": ("Sample", "sample"),
     "api.signing": ("new_key", "sign"),
     "api.tables": ("SchemaDraft", "TableCheck", "check_table", "draft_schema"),
+    "api.together": ("together_check", "together_join", "together_plan", "together_serve"),
+    "api.together_demo": ("demo_together",),
     "certificate.check": ("Verification",),
     "ledger.dataset": ("LedgerSummary",),
     "publish.export.publisher": ("Publisher",),
@@ -223,6 +230,7 @@ __all__ = [
     "check_table",
     "count",
     "demo",
+    "demo_together",
     "distill",
     "distill_without_privacy",
     "doctor",
@@ -244,6 +252,10 @@ __all__ = [
     "sign",
     "straighten_images",
     "student",
+    "together_check",
+    "together_join",
+    "together_plan",
+    "together_serve",
     "verify",
     "write_house_page",
 ]

@@ -166,7 +166,6 @@ class TestRoom:
 
     CLAIMS: dict = {  # noqa: RUF012
         "choices": [{"field": "per_class", "chosen": 1, "candidates": [1, 10], "part": "held-out"}],
-        "owners": [{"name": "another hospital", "part": "theirs"}],
         "scores": [{"name": "accuracy", "value": 0.9, "part": "held-out"}],
         "attestations": [{"kind": "trusted platform", "sha256": "1f" * 32}],
     }

@@ -32,7 +32,7 @@ from dpdistill.query import Stage
 from dpdistill.recipe.published import all_published
 from dpdistill.schema import Schema
 
-FIELDS = tuple(field.alias or name for name, field in Certificate.model_fields.items())
+FIELDS = tuple(field.alias or name for name, field in Certificate.model_fields.items() if field.is_required())
 RECIPE = {
     **{"method": "ldpdc", "title": "LDPDC", "fields": {"per_class": 10}, "changed": [], "seed": 0},
     **{"origin": "package default", "references": ["Zheng and Li 2024"]},

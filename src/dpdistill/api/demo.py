@@ -67,10 +67,10 @@ def demo(
         result = run.distill(records, LDPDC(per_class=1, sampling_prob=1.0), budget, progress=bar, **paid)
     result.save(path, replaces)
     made = result.distilled
-    return Demo(path, result, _accuracy(made.X, made.y, test), _accuracy(*scaled(records), test), len(records))
+    return Demo(path, result, accuracy_of(made.X, made.y, test), accuracy_of(*scaled(records), test), len(records))
 
 
-def _accuracy(X: Any, y: Any, test: Any) -> float:
+def accuracy_of(X: Any, y: Any, test: Any) -> float:
     """Returns the accuracy on the test records in percent."""
     from dpdistill.evaluation import score_pixels
 

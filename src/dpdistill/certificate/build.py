@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpdistill.accounting.attacker import attacker
 from dpdistill.accounting.gaussian import gaussian_epsilon
 from dpdistill.accounting.schedule import Budget, Schedule
-from dpdistill.certificate.format import CANNOT_CHECK, FORMAT, INFINITE, PACKAGES, WHOLE, parse
+from dpdistill.certificate.format import FORMAT, INFINITE, LISTS, PACKAGES, WHOLE, parse
 from dpdistill.certificate.public_inputs import not_covered, public_inputs
 from dpdistill.certificate.versions import versions_of
 from dpdistill.errors import CertificateError
@@ -165,6 +165,8 @@ def build_certificate(
     releases: str | None = None,
     ledger_head: str | None = None,
     date: str | None = None,
+    owners: tuple[str, ...] = (),
+    summation: Mapping[str, Any] | None = None,
 ) -> dict:
     """Returns the certificate of a finished run; it holds functions of releases and public facts only.
 
@@ -182,6 +184,8 @@ def build_certificate(
             only if the noise is secret: otherwise the id is a function of the records.
         ledger_head: head of the data set's ledger after the run, random digits; None for a run without such a ledger.
         date: ISO date without a time of day; today by default.
+        owners: names of several owners, in order; empty for one owner.
+        summation: fields of `Summation`, if there are several owners.
 
     Returns:
         The certificate as JSON values.
@@ -217,11 +221,13 @@ def build_certificate(
         "inferred": inferred,
         "public_inputs": [each.model_dump() for each in public_inputs(recipe)],
         "ledger_head": ledger_head,
-        **{key: [] for key in CANNOT_CHECK},
+        **{key: [] for key in LISTS},
+        "owners": [{"name": name, "part": name} for name in owners],
         "versions": versions(),
         "files": files,
         "date": _day(date),
         "scope": scope(None if schedule is None else schedule.budget, recipe),
+        **({} if summation is None else {"summation": dict(summation)}),
     }
     return parse(certificate).to_json()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpdistill.certificate.check import same
-from dpdistill.certificate.format import CANNOT_CHECK, FORMAT, WHOLE
+from dpdistill.certificate.format import FORMAT, LISTS, WHOLE
 from dpdistill.certificate.public_inputs import public_inputs
 from dpdistill.errors import CertificateError
 
@@ -57,7 +57,7 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
         "inferred": inferred,
         "public_inputs": [each.model_dump() for each in public_inputs(recipe)],
         "ledger_head": None,
-        **{key: [] for key in CANNOT_CHECK},
+        **{key: [] for key in LISTS},
     }
 
 

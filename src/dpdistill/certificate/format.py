@@ -20,8 +20,10 @@ SCHEMA_FILE = Path(__file__).with_name("certificate-3.schema.json")
 WHOLE = "all"
 """Name of the part that contains all records."""
 INFINITE = "infinite: no privacy guarantee"
-CANNOT_CHECK = ("choices", "owners", "scores", "attestations")
+CANNOT_CHECK = ("choices", "scores", "attestations")
 """Fields of the format that no version writes or checks yet."""
+LISTS = ("choices", "owners", "scores", "attestations")
+"""Fields that are empty lists in a certificate of one owner's run."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Epsilon = Annotated[Number, Field(ge=0)]
@@ -137,6 +139,20 @@ class Owner(Model):
     part: Annotated[Text, Field(description="The owner's records.")]
 
 
+class Summation(Model):
+    """Formation of the sums of several owners; present if and only if the certificate has owners."""
+
+    mode: Annotated[Literal["summed unseen"], Field(description="No party saw the sum of one owner's records.")]
+    plan: Annotated[Sha256, Field(description="SHA-256 of the plan that all owners had before anything was paid.")]
+    keys: Annotated[list[Text], Field(description="Fingerprints of the owners' keys, in the order of the owners.")]
+    dropouts: Annotated[int, Field(ge=0, description="Owners that may be missing in the sum of a round.")]
+    colluders: Annotated[Count, Field(description="Owners that may collude with the coordinator.")]
+    persons_at: Annotated[Count, Field(description="Largest number of owners at which a person may have records.")]
+    aliasing: Annotated[
+        Number | None, Field(description="log10 of a bound of what delta grows by; null for no growth at all.")
+    ]
+
+
 class PublicInput(Model):
     """Data that is not private, by declaration: epsilon does not cover it."""
 
@@ -192,7 +208,7 @@ class Certificate(Model):
     inferred: Annotated[list[Text], Field(description="Public facts that were taken from the records.")]
     public_inputs: list[PublicInput]
     choices: Annotated[list[Choice], Field(description="Not used: empty.")]
-    owners: Annotated[list[Owner], Field(description="Not used: empty.")]
+    owners: Annotated[list[Owner], Field(description="Several owners, in the order of names; empty for one owner.")]
     scores: Annotated[list[Score], Field(description="Not used: empty.")]
     attestations: Annotated[list[Attestation], Field(description="Not used: empty.")]
     versions: Versions
@@ -200,9 +216,12 @@ class Certificate(Model):
     date: Annotated[str, Field(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     scope: Annotated[str, Field(description="What epsilon covers and what it does not, in words.")]
 
+    summation: Summation = None  # type: ignore[assignment]  # only in a certificate of several owners; never null
+
     def to_json(self) -> dict[str, Any]:
-        """Returns the certificate as plain data, in the order of writing."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Returns the certificate as plain data, in the order of writing; `summation` only if it is stated."""
+        result = self.model_dump(mode="json", by_alias=True)
+        return result if self.summation is not None else {k: v for k, v in result.items() if k != "summation"}
 
 
 _NOT_SUCH = {

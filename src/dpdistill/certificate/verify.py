@@ -25,6 +25,7 @@ from dpdistill.certificate.format import (
     PoissonGaussian,
     parse,
 )
+from dpdistill.certificate.owners import check_owners
 from dpdistill.certificate.public_inputs import public_inputs
 from dpdistill.errors import CertificateError, LedgerError
 from dpdistill.folder.layout import CERTIFICATE, owner_folder
@@ -86,6 +87,7 @@ def check_certificate(
             *check_arithmetic(certificate, _composed(certificate, schedule)),
             *_releases(certificate),
             *_ledger_head(certificate),
+            *check_owners(certificate, schedule),
             *_inferred(certificate),
             Check("covered", None, plain(cert.scope(schedule.budget, certificate.recipe), 1000)),
         ]
@@ -109,6 +111,8 @@ def _parse(content: dict) -> Certificate:
     for name in CANNOT_CHECK:
         if getattr(certificate, name):
             raise CertificateError(f"The certificate states {name!r}, which this version cannot check.")
+    if (certificate.summation is None) != (not certificate.owners):
+        raise CertificateError("The certificate states 'owners' without 'summation', or the other way round.")
     if certificate.events is not None and (part := _other_part(certificate.events)) is not None:
         raise CertificateError(
             f"An event reads the part {plain(part)} of the records: this version checks events that read all."
@@ -145,7 +149,7 @@ def _schedule(certificate: Certificate) -> Schedule | None:
 
 def _check_no_claim(certificate: Certificate) -> None:
     stated: dict = cert.no_claim() | {"noise": cert.NO_NOISE, "scope": cert.NO_SCOPE}
-    stated |= dict.fromkeys(("slack", "releases", "ledger_head"))
+    stated |= dict.fromkeys(("slack", "releases", "ledger_head")) | {"owners": []}
     result = certificate.to_json()
     for key, value in stated.items():
         if not same(result[key], value):

@@ -9,9 +9,13 @@ import typer
 import dpdistill as dp
 from dpdistill.cli.listener import Terminal
 from dpdistill.cli.terminal import give, note, say
+from dpdistill.schema import DataError
 
 
 def demo(
+    which: Annotated[
+        str | None, typer.Argument(metavar="[together]", help="together: three owners, who do not pool their digits.")
+    ] = None,
     to: Annotated[str, typer.Option("--out", rich_help_panel="Output", help="Folder for the result.")] = "demo",
     epsilon: Annotated[float, typer.Option(rich_help_panel="Privacy", help="Privacy budget.")] = 1.0,
     overwrite: Annotated[
@@ -21,7 +25,14 @@ def demo(
     """Distil scikit-learn's digits to one image per class in seconds, and compare them with the real digits."""
     from dpdistill.api.demo import CLASSIFIER
 
-    shown = dp.demo(to, epsilon, overwrite=overwrite, listener=Terminal())
+    if which not in (None, "together"):
+        raise DataError(f"Expected `dpdistill demo` or `dpdistill demo together`; got {which[:40]!r}.")
+    if which is None:
+        shown = dp.demo(to, epsilon, overwrite=overwrite, listener=Terminal())
+    else:
+        if overwrite:
+            raise DataError("Expected `dpdistill demo together` without --overwrite: name a new folder.")
+        shown = dp.demo_together(to, epsilon, listener=Terminal())
     path, accuracy = shown.path, shown.accuracy_with_guarantee
     say(
         f"Accuracy with privacy (epsilon = {epsilon:g}): {accuracy:.1f} %, trained on {len(shown.result.y)} synthetic "

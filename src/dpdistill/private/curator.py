@@ -15,7 +15,7 @@ from dpdistill.ledger.run import RunLedger
 from dpdistill.private.aggregator import Holders, LocalAggregator, Question
 from dpdistill.private.checks import blocks_of, check_query
 from dpdistill.private.chunking import Numbers
-from dpdistill.private.grid import make_grid
+from dpdistill.private.grid import Grid, make_grid
 from dpdistill.private.linear import most_records, release_linear
 from dpdistill.private.noise import Entropy, SystemEntropy, rounded_gaussian
 from dpdistill.programs import clipping
@@ -133,11 +133,15 @@ class Curator(Unshown):
         if query.encoder is not None and self._schedule.rounds > 1:
             number = self._numbers[ByValue(query.encoder), size]
         total = self._sum(Question(query, params, shape, size, event.sampling_prob, grid, number))
+        return self._noised(query, total, event.noise_multiplier, grid)
+
+    def _noised(self, query: Query, total: np.ndarray, noise_multiplier: float, grid: Grid | None) -> Any:
+        """Returns (the integer sum with noise, the standard deviation of the noise)."""
         if grid is None:
             assert isinstance(query, LinearQuery)
-            return release_linear(query, total, event.noise_multiplier, self._entropy)
-        noise = rounded_gaussian(total.shape, event.noise_multiplier * grid.K, self._entropy)
-        return (total + noise).astype(np.float64) * grid.step, event.noise_multiplier * query.clip_norm
+            return release_linear(query, total, noise_multiplier, self._entropy)
+        noise = rounded_gaussian(total.shape, noise_multiplier * grid.K, self._entropy)
+        return (total + noise).astype(np.float64) * grid.step, noise_multiplier * query.clip_norm
 
     def _sum(self, question: Question) -> np.ndarray:
         """Returns the integer sum of the admissible contributions, before the noise."""

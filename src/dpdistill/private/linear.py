@@ -33,8 +33,7 @@ def release_linear(
         returns the largest m for which that is at most E; it is compared with all records before any coin is drawn.
     """
     step, sensitivity = step_and_sensitivity(query.clip_norm, limbs[0].size)
-    total = carried(limbs)
-    z = total[0] + ((total[1] + (1 << FRACTION - 1)) >> FRACTION)
+    z = whole_steps(limbs)
     noise = rounded_gaussian(z.shape, noise_multiplier * sensitivity / step, entropy)
     return (z + noise).astype(np.float64) * step, noise_multiplier * sensitivity
 
@@ -62,6 +61,12 @@ def sum_limbs(
 
     add_groups(query, params, chunks, shape, classes, query.clip_norm, k, add)
     return limbs
+
+
+def whole_steps(limbs: np.ndarray) -> np.ndarray:
+    """Returns the sum rounded to whole steps, int64."""
+    total = carried(limbs)
+    return total[0] + ((total[1] + (1 << FRACTION - 1)) >> FRACTION)
 
 
 def carried(limbs: np.ndarray) -> np.ndarray:

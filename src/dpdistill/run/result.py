@@ -50,6 +50,8 @@ class Result:
         releases: id shared by all sets made from the same releases; None if unknown.
         ledger_head: head of the data set's ledger after the run; None without one.
         payment: payment of the run; None if this process paid nothing.
+        owners: names of several owners, or none.
+        summation: how their sums were formed, for the certificate.
     """
 
     distilled: Distilled
@@ -63,6 +65,8 @@ class Result:
     releases: str | None = None
     ledger_head: str | None = None
     payment: Payment | None = None
+    owners: tuple[str, ...] = ()
+    summation: dict | None = None
 
     def __repr__(self) -> str:
         spent = "infinite" if self.schedule is None else f"{self.schedule.budget.epsilon:g}"
@@ -167,6 +171,8 @@ class Result:
             self_test=self.self_test,
             releases=self.releases,
             ledger_head=self.ledger_head,
+            owners=self.owners,
+            summation=self.summation,
         )
         write_certificate(target, certificate)
         write_documents(target)

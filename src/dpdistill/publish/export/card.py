@@ -115,6 +115,7 @@ def _stated(g: Guarantee) -> list[tuple[str, str]]:
         ("Neighbouring data sets", markdown(g.relation)),
         ("Unit", markdown(g.unit or "one row")),
         ("Noise", markdown(g.noise)),
+        *([("Owners", markdown(g.owners))] if g.owners else []),
     ]
 
 

@@ -33,6 +33,7 @@ class Guarantee:
         rows: (k, ε) pairs at the headline's δ for a person with k rows, or for k units together.
         attacker: (false-positive rate, largest true-positive rate) of an attacker who asks whether a record was used.
         advantage: largest difference between the two rates; None if not stated.
+        owners: several owners and what their sums assume, in words; empty for one owner.
     """
 
     private: bool
@@ -50,6 +51,7 @@ class Guarantee:
     rows: Pairs
     attacker: Pairs
     advantage: float | None
+    owners: str = ""
 
     @property
     def holds(self) -> bool:
@@ -101,7 +103,18 @@ def read_guarantee(certificate: Mapping[str, Any]) -> Guarantee:
         rows=_pairs(certificate.get("groups")) if private else (),
         attacker=_pairs(certificate.get("attacker")) if private else (),
         advantage=number(mapping(certificate.get("attacker")).get("advantage")) if private else None,
+        owners=_owners(certificate),
     )
+
+
+def _owners(certificate: Mapping[str, Any]) -> str:
+    """Returns a sentence about several owners; empty for one owner."""
+    stated, owners = mapping(certificate.get("summation")), certificate.get("owners")
+    if not stated or not isinstance(owners, list):
+        return ""
+    d, c, k = (number(stated.get(name)) or 0 for name in ("dropouts", "colluders", "persons_at"))
+    person = f"; a person with records at {k:g} owners has {k:g} times μ" if k > 1 else ""
+    return f"{len(owners)}, of whom at most {d:g} drop out of a round and at most {c:g} collude{person}"
 
 
 def mapping(value: object) -> Mapping[str, Any]:
