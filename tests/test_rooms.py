@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "methods": {"schema", "query", "public_images", "recipe", "method", "features", "networks", "kernels"},
     "evaluation": {
         *("schema", "public_images", "recipe", "method", "storage", "folder", "features", "networks"),
-        *("kernels", "methods.generator", "methods.row_labels"),
+        *("kernels", "methods.generator", "methods.row_labels", "methods.row_numbers"),
     },
     "attacks": {"recipe", "method", "networks", "kernels"},
     "publish": {"schema", "recipe", "method", "storage", "sources", "folder", "certificate", "graphs"},

@@ -133,7 +133,7 @@ def test_from_python(here):
     frame = stays(900)
     distiller.fit(frame.drop(columns="cost"), frame["cost"])
     assert [*distiller.sample(20)] == ["age", "cost", "ward"]
-    with pytest.raises(ValueError, match="this table has a number to predict: read scorecard.csv instead"):
+    with pytest.raises(ValueError, match="this table has a number to predict: read"):
         distiller.result_.teacher(np.zeros((2, 3)))
 
 

@@ -74,7 +74,8 @@ WRONG = {
     "data and from": (["distill", "digits:train", *OUT, "--from", "x"], "Expected either DATA or --from"),
     "unknown method": (
         ["distill", "digits:train", *OUT, "--method", "nosuch"],
-        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, table-classifier, table-regression, aim, dp-ntk, ndpdc, ldpdc, psg, dp-sgd",
+        "dos, decoupled-kip, dos-kip, dp-kip, dp-merf, dp-hp, table-classifier, table-regression, aim, dp-ntk, ndpdc, "
+        "ldpdc, psg, dp-sgd",
     ),
     "method without privacy": (["distill", "TORN", *OUT, "--method", "dm"], "--non-private"),
     "unknown field": (["distill", "digits:train", *OUT, "--set", "nosuch=1"], "'nosuch'"),

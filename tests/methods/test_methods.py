@@ -359,6 +359,7 @@ def test_the_table_of_methods_is_what_the_package_offers():
         "dp-merf",
         "dp-hp",
         "table-classifier",
+        "table-regression",
         "aim",
         "dp-ntk",
         "ndpdc",

@@ -261,7 +261,6 @@ def _method(method: Any, schema: AnySchema) -> tuple[Method, str | None]:
     """Returns the method and the name of the published recipe that its fields come from."""
     from dpdistill.api.prepare import chosen_recipe
     from dpdistill.api.recipes import build
-    from dpdistill.recipe.methods import DEFAULTS
     from dpdistill.recipe.published.statements import published_fields, stated_by
 
     choice, made = chosen_recipe(method)
@@ -270,7 +269,7 @@ def _method(method: Any, schema: AnySchema) -> tuple[Method, str | None]:
     if choice.public is not None:
         raise DataError("Expected a recipe without --public: owners do not exchange images.")
     row = {} if choice.recipe is None else stated_by(choice.recipe)
-    name = row.get("method") or choice.method or DEFAULTS[TableSchema if isinstance(schema, TableSchema) else Schema]
+    name = choice.named(TableSchema if isinstance(schema, TableSchema) else Schema, row)
     base = {} if choice.recipe is None else published_fields(choice.recipe)
     return build(name, choice.settings, base, per_class=choice.per_class), None
 

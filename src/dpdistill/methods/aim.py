@@ -99,6 +99,7 @@ class AIM(recipe.AIM, Method):
 
     def example(self, state: Any, value: np.ndarray, stddev: float, records: float) -> np.ndarray:
         """Returns the sum of made-up rows whose columns depend on each other, with noise: most tables are chosen."""
+        query: Any
         query, params = self.ask(state)
         rng, sizes = np.random.default_rng(3), self._view(state).layout.sizes
         shared = rng.random((EXAMPLE_ROWS, 1))

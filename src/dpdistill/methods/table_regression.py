@@ -30,7 +30,7 @@ class TableRegression(recipe.TableRegression, Method):
         finish    A <- nearest positive semi-definite matrix,   W = (A_phi,phi + lambda I)^-1 A_phi,y,
                   lambda = ridge 2 tau sqrt(D);   rows of DP-MERF's generator with y ~ N(phi W, s^2)
 
-    phi are the features of `GroupedFeatures` without the number to predict, and y is the number between its bounds, scaled
+    phi are the features of `GroupedFeatures` without the number to predict. y is the number between its bounds, scaled
     to [-1, 1] on its scale. tau is the standard deviation of the noise of an entry beside the diagonal, and 2 tau
     sqrt(D) the norm of such a matrix of noise. s^2 is the released mean of squared residuals.
 

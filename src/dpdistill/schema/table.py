@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,7 +213,7 @@ class TableSchema:
             )
         object.__setattr__(self, "edges", tuple(map(float, edges)))
         texts = [f"{x:.10g}" for x in (low, *edges, high)]
-        names_of_bins = tuple(f"{a} to {b}" for a, b in zip(texts, texts[1:], strict=False))
+        names_of_bins = tuple(f"{a} to {b}" for a, b in pairwise(texts))
         if self.classes not in ((), names_of_bins):
             raise DataError(f"Expected no classes of {target!r:.80}, which is a number: state edges of its bins.")
         object.__setattr__(self, "classes", names_of_bins)

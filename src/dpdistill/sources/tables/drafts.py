@@ -219,10 +219,7 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
                 first = rows + int(bad.argmax()) + 1
             rows, lost = rows + len(bad), lost + int(bad.sum())
     lines = [f"{rows} rows"]
-    if schema.target is not None:
-        lines += [f"bin {name} of {schema.target!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True)]
-    if label is not None:
-        lines += [f"class {name!r}: {n} rows" for name, n in zip(schema.classes, classes, strict=True)]
+    lines += _rows_of_classes(schema, classes)
     lines += [line for count in counts for line in count.lines(rows)]
     lines += [f"constraint {rule.text!r}: {n} of {rows} rows break it" for rule, n in zip(rules, broken, strict=True)]
     losses = [(label or "", unknown, "match no class of the schema: state all classes, or their values")]
@@ -241,6 +238,15 @@ def check_table(source: object, table_file: TableFile) -> list[str]:
         for text, n in often
     ]
     return [*lines, *(_warning(name, n, rows, words) for name, n, words in losses if n and n >= WARN_FROM * rows)]
+
+
+def _rows_of_classes(schema: TableSchema, counts: np.ndarray) -> list[str]:
+    """Returns the numbers of rows of each class, or of each bin of a number to predict; nothing without a label."""
+    if schema.target is not None:
+        return [f"bin {name} of {schema.target!r}: {n} rows" for name, n in zip(schema.classes, counts, strict=True)]
+    if schema.label is None:
+        return []
+    return [f"class {name!r}: {n} rows" for name, n in zip(schema.classes, counts, strict=True)]
 
 
 def _warning(name: str, n: int, rows: int, words: str) -> str:
