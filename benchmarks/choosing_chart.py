@@ -12,7 +12,10 @@ FIRST = (
 )
 """Questions with the answer to yes, and the word on the way to the next question."""
 LEAVES = (
-    ("rows of a table", ("schema draft, review,", "distill --schema FILE", "--for models | counts", "| classifier")),
+    (
+        "rows of a table",
+        ("schema draft, review,", "distill --schema FILE", "--for models | counts", "| classifier | number"),
+    ),
     ("handwriting", ("distill --recipe", "dos-kip-mnist-eps1", "and --straighten")),
     ("grey, can be flipped", ("distill --recipe", "dos-kip-fashion-mnist-eps1")),
     ("colour photographs", ("distill --resize 32", "--recipe", "dos-kip-cifar10-eps1")),

@@ -112,7 +112,7 @@ class RecipeChoice:
     Args:
         method: name of a method; None for the recipe's method, or that of `purpose`.
         purpose: what the set is for, which determines the method: "networks", "kernel" or "classifier" of images;
-            "models", "counts" or "classifier" of tables. None for networks and models.
+            "models", "counts", "classifier" or "number" of tables. None for networks and models.
         recipe: name of a published recipe, or a .yaml file.
         per_class: number of synthetic records per class; None for the recipe's.
         settings: texts "field=value".
@@ -127,7 +127,7 @@ class RecipeChoice:
     PANEL: ClassVar[str] = "Recipe"
     purpose: str | None = option(
         None,
-        "What the set is for: networks, kernel or classifier (images); models, counts or classifier (tables).",
+        "What the set is for: networks, kernel or classifier (images); models, counts, classifier or number (tables).",
         name="--for",
     )
     method: str | None = option(None, "See `dpdistill methods`; dos-kip if left out, dp-merf for tables, or by --for.")

@@ -44,7 +44,12 @@ RECIPES: dict[str, type[Recipe]] = {recipe.name: recipe for recipe in sorted(_fo
 """Recipes by the name of their method; `listed` adds the class of a caller's own method."""
 PURPOSES: dict[type[AnySchema], dict[str, str]] = {
     Schema: {"networks": "dos-kip", "kernel": "decoupled-kip", "classifier": "decoupled-kip"},
-    TableSchema: {"models": "dp-merf", "counts": "aim", "classifier": "table-classifier"},
+    TableSchema: {
+        "models": "dp-merf",
+        "counts": "aim",
+        "classifier": "table-classifier",
+        "number": "table-regression",
+    },
 }
 """Methods by what a set is for; the first purpose of each kind of records is the default."""
 
