@@ -59,7 +59,7 @@ def changed(schema, place, value):
             ["mean"],
             41,
             "Unknown key 'mean' in the schema; expected columns, label, classes, labels, unit, constraints, "
-            "combinations.",
+            "combinations, target, edges.",
         ),
         (TABLE, ["unit"], "x" * 999 + " ", "Expected unit as a text without spaces around it; got 'xxx"),
         (TABLE, ["classes", 0], "", "Expected each class and its values as a text without spaces around it; got ''."),
