@@ -81,6 +81,7 @@ def test_the_folder_is_verified_and_finished_again(here, tmp_path):
     assert "FAIL" not in succeeds("verify", tmp_path / "b")
     assert "weight" in refused("distill", *changed, "--set", "weight=1", "--out", tmp_path / "c")
     page = (here / "shared/report.html").read_text()
+    assert "with a number to predict</dd>" in page
     assert "linear regression from the same releases" in page
     assert "the number to predict" in page
     assert "log odds" not in page
