@@ -11,6 +11,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import contract
 import numpy as np
 import pytest
 import typer
@@ -78,6 +79,7 @@ def test_records_a_class_are_refused_by_methods_that_store_a_number_of_records(m
 def test_records_of_the_wrong_kind_are_refused_as_the_driver_refuses_them(method, shared, tmp_path):
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     table, images = read_schema(tmp_path / "schema.yaml").schema, read_distilled(shared).schema
+    table = contract.fitting(method, table)
     late = [sentence(check_kind, METHODS[method](), schema) for schema in (images, table)]
     no_form = sentence(check_private, METHODS[method]())
     assert [sentence(checks.check_kind, method, table, False) for table in (False, True)] == late

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import contract
 import numpy as np
 import pytest
 from contract import NoNoise, make_records, memory_ledger, table_records, tiny
@@ -135,7 +136,7 @@ def test_queries_of_every_method_follow_from_the_recipe(name):
 
     method = tiny(name)
     records = table_records(4) if METHODS[name].schemas[0] is TableSchema else make_records(4)
-    schema = records.schema
+    schema = contract.fitting(name, records.schema)
     check_kind(method, schema)
     questions, seen = Questions(method, schema, 0), []
     draw = np.random.default_rng(0)
