@@ -86,10 +86,12 @@ def fill(
     Source:
         Andridge and Little 2010, A review of hot deck imputation for survey non-response.
     """
+    from dpdistill.api.rows import check_new_file
     from dpdistill.folder.save import read_distilled
     from dpdistill.folder.tables import write_rows
     from dpdistill.sources.tables.load import load_table
     from dpdistill.sources.tables.schema_file import TableFile, read_schema, without_units
+    from dpdistill.storage.files import reading
 
     if type(seed) is not int or not 0 <= seed <= MAX_SEED:
         raise DataError(f"Expected seed={seed!r:.80} as a whole number from 0 to {MAX_SEED}.")
@@ -98,7 +100,9 @@ def fill(
     if not isinstance(facts, TableSchema):
         raise DataError(f"{folder} holds images: only rows of a table have cells to fill.")
     if path is not None:
-        _check_new(path)
+        check_new_file(path)
+        with reading(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
     stated = without_units(read_schema(schema or Path(folder) / "schema.yaml"))
     if stated.schema.names != facts.names:
         raise DataError(f"Expected the columns of {folder} in {schema}; it states others.")
@@ -111,18 +115,6 @@ def fill(
     if path is not None:
         write_rows(path, X, y, facts)
     return found
-
-
-def _check_new(path: Path) -> None:
-    from dpdistill.folder.tables import ROW_ENDINGS, ROW_FILES
-    from dpdistill.storage.files import reading
-
-    if path.suffix not in ROW_ENDINGS:
-        raise DataError(f"Expected --out as a {ROW_FILES} file; got {path}.")
-    if path.exists():
-        raise DataError(f"{path} exists: choose another file with --out.")
-    with reading(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _all_may_be_missing(schema: TableSchema) -> TableSchema:

@@ -20,6 +20,16 @@ MOST_MADE, BATCH = 1_000_000, 50_000
 Rows = tuple[np.ndarray, np.ndarray]
 
 
+def check_new_file(path: Path) -> None:
+    """Refuses a file of another format than those for rows, and one that exists."""
+    from dpdistill.folder.tables import ROW_ENDINGS, ROW_FILES
+
+    if path.suffix not in ROW_ENDINGS:
+        raise DataError(f"Expected --out as a {ROW_FILES} file; got {path}.")
+    if path.exists():
+        raise DataError(f"{path} exists: choose another file with --out.")
+
+
 def make_rows(
     folder: str | os.PathLike,
     n: int,
@@ -36,17 +46,14 @@ def make_rows(
             unknown column to sort by.
     """
     from dpdistill.api.pictures import generate
-    from dpdistill.folder.tables import ROW_ENDINGS, ROW_FILES, write_rows
+    from dpdistill.folder.tables import write_rows
     from dpdistill.schema.condition import parse_condition
     from dpdistill.storage.files import reading
 
     schema = distilled.schema
     assert isinstance(schema, TableSchema)
     if path is not None:
-        if path.suffix not in ROW_ENDINGS:
-            raise DataError(f"Expected --out as a {ROW_FILES} file; got {path}.")
-        if path.exists():
-            raise DataError(f"{path} exists: choose another file with --out.")
+        check_new_file(path)
     if sort is not None and sort not in schema.names:
         raise DataError(f"Expected --sort as a column among {', '.join(schema.names)}; got {sort!r:.80}.")
     condition = None if where is None else parse_condition(where, schema)
